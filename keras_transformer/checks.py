@@ -1,0 +1,72 @@
+"""Checks of arguments, each message written once: what was expected, what came, and the fix.
+
+They raise `ValueError`, so that layers and models behave as Keras users expect.
+"""
+
+import difflib
+import math
+import numbers
+
+
+def require_choice(name, value, choices):
+    """Returns `value` if it is one of `choices`; else names them all and the nearest."""
+    choices = sorted(choices)
+    if value in choices:
+        return value
+    near = difflib.get_close_matches(str(value), choices, n=1)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    known = ", ".join(repr(choice) for choice in choices)
+    raise ValueError(f"`{name}` must be one of {known}; got {value!r}.{hint}")
+
+
+def require_positive_integer(name, value):
+    """Returns `value` as an `int` if it is a whole number of at least 1."""
+    return require_integer(name, value, minimum=1)
+
+
+def require_integer(name, value, minimum):
+    """Returns `value` as an `int` if it is a whole number of at least `minimum`."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < minimum:
+        raise ValueError(f"`{name}` must be a whole number of at least {minimum}; got {value!r}.")
+    return int(value)
+
+
+def require_rate(name, value):
+    """Returns `value` as a `float` if it lies in [0, 1): a share of dropout or smoothing."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 <= value < 1:
+        raise ValueError(f"`{name}` must be a number in [0, 1); got {value!r}.")
+    return float(value)
+
+
+def require_positive(name, value):
+    """Returns `value` as a `float` if it is finite and above 0."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 < value < math.inf:
+        raise ValueError(f"`{name}` must be a finite number above 0; got {value!r}.")
+    return float(value)
+
+
+def require_not_negative(name, value):
+    """Returns `value` as a `float` if it is finite and at least 0."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 <= value < math.inf:
+        raise ValueError(f"`{name}` must be a finite number of at least 0; got {value!r}.")
+    return float(value)
+
+
+def require_divisible(name, value, divisor_name, divisor):
+    """Returns `value // divisor` if nothing is left over; else names what would fit."""
+    if value % divisor:
+        below, above = value // divisor * divisor, (value // divisor + 1) * divisor
+        fits = f"{below} or {above}" if below else f"{above}"
+        raise ValueError(
+            f"`{name}` must be divisible by `{divisor_name}`; got {name}={value} and "
+            f"{divisor_name}={divisor}. Use {name}={fits}, or another {divisor_name}."
+        )
+    return value // divisor
+
+
+def require_rank(name, tensor, ranks):
+    """Checks that a tensor's rank is one of `ranks`, a mapping from rank to the shape's letters."""
+    if len(tensor.shape) not in ranks:
+        wanted = " or ".join(f"[{letters}]" for letters in ranks.values())
+        raise ValueError(f"`{name}` must have shape {wanted}; got {tuple(tensor.shape)}.")
+    return tensor
