@@ -1,0 +1,45 @@
+"""What a Keras user composes.
+
+Shapes, here and everywhere: B batch, T query length, S key length, L cache length, H heads, K heads
+of keys and values, D head width, M model width, F feed-forward width, V vocabulary.
+"""
+
+from keras_transformer.layers.attention import MECHANISMS, AttentionMechanism
+from keras_transformer.layers.attention.alibi import Alibi
+from keras_transformer.layers.attention.rotary import Rotary
+from keras_transformer.layers.attention.scaled_dot_product import ScaledDotProduct
+from keras_transformer.layers.attention.shaw import ShawRelative
+from keras_transformer.layers.decoder_block import DecoderBlock
+from keras_transformer.layers.encoder_block import EncoderBlock
+from keras_transformer.layers.feed_forward import FeedForward
+from keras_transformer.layers.multi_head_attention import MultiHeadAttention
+from keras_transformer.layers.packed_segments import PackedSegments
+from keras_transformer.layers.pooling import Pooling
+from keras_transformer.layers.positions import SCHEMES, PositionScheme
+from keras_transformer.layers.positions.learned_positions import LearnedPositions
+from keras_transformer.layers.positions.sinusoidal_positions import SinusoidalPositions
+from keras_transformer.layers.residual import Residual
+from keras_transformer.layers.rms_normalization import RMSNormalization
+from keras_transformer.layers.token_embedding import TokenEmbedding
+
+__all__ = [
+    "MECHANISMS",
+    "SCHEMES",
+    "Alibi",
+    "AttentionMechanism",
+    "DecoderBlock",
+    "EncoderBlock",
+    "FeedForward",
+    "LearnedPositions",
+    "MultiHeadAttention",
+    "PackedSegments",
+    "Pooling",
+    "PositionScheme",
+    "RMSNormalization",
+    "Residual",
+    "Rotary",
+    "ScaledDotProduct",
+    "ShawRelative",
+    "SinusoidalPositions",
+    "TokenEmbedding",
+]

@@ -1,0 +1,50 @@
+"""Relative positions as a penalty that grows with distance."""
+
+import math
+
+import keras
+from keras import ops
+
+from keras_transformer.layers.attention.mechanism import register_mechanism
+from keras_transformer.layers.attention.scaled_dot_product import ScaledDotProduct
+from keras_transformer.layers.attention.softmax_attention import distances
+
+
+def head_slopes(num_heads):
+    """The paper's slopes: for n = 2^k heads 2^(-8/n), 2^(-16/n), …, 2^-8.
+
+    For other numbers, those of the power of two below, then every second of the power above.
+    """
+    below = 2 ** math.floor(math.log2(num_heads))
+    slopes = [2 ** (-8 * (head + 1) / below) for head in range(below)]
+    between = [2 ** (-4 * (2 * head + 1) / below) for head in range(num_heads - below)]
+    return slopes + between
+
+
+@register_mechanism("alibi")
+@keras.saving.register_keras_serializable(package="keras_transformer")
+class Alibi(ScaledDotProduct):
+    """Lowers each score by the distance between query and key, times a slope fixed for the head.
+
+    Press et al. 2022, "Train Short, Test Long: Attention with Linear Biases Enables Input Length
+    Extrapolation". Without a causal mask, keys after the query are lowered alike.
+
+    Arguments and call arguments: see `AttentionMechanism`.
+
+    Example:
+
+    >>> states = keras.Input((4, None, 16))
+    >>> context = Alibi()(states, states, states, use_causal_mask=True)
+    >>> keras.Model(states, context).count_params()
+    0
+    """
+
+    supports_cross = False
+    encodes_positions = True
+
+    def score(self, query, key, query_offset):
+        slopes = ops.convert_to_tensor(head_slopes(query.shape[1]), dtype="float32")  # [H]
+        distance = ops.cast(ops.abs(distances(query, key, query_offset)), "float32")  # [T, S]
+        penalty = ops.reshape(slopes, (-1, 1, 1)) * distance  # [H, T, S]
+        scores = super().score(query, key, query_offset)
+        return ops.cast(scores, keras.backend.result_type(scores.dtype, "float32")) - penalty

@@ -1,0 +1,134 @@
+"""What multi-head attention asks of a mechanism, and the registry of those that answer."""
+
+import keras
+
+from keras_transformer.checks import require_choice, require_rate
+
+MECHANISMS = {}
+
+
+def register_mechanism(name):
+    """Decorator: makes an `AttentionMechanism` known by `name` to layers, recipes and tests."""
+
+    def register(mechanism):
+        mechanism.mechanism_name = name
+        MECHANISMS[name] = mechanism
+        return mechanism
+
+    return register
+
+
+def make_mechanism(mechanism, dropout=0.0, **kwargs):
+    """Returns a new mechanism: of the registered name, or like the instance given.
+
+    Args:
+        mechanism: a registered name, or an `AttentionMechanism` (or its serialised form) whose
+            settings, never its weights, are taken over, so that one instance can describe every
+            block of a model.
+        dropout: rate on the attention weights; 0 leaves an instance's own.
+        **kwargs: for the new layer, such as `name` and `dtype`.
+    """
+    if isinstance(mechanism, dict):
+        mechanism = keras.saving.deserialize_keras_object(mechanism)
+    if isinstance(mechanism, AttentionMechanism):
+        config = mechanism.get_config()
+        config["dropout"] = dropout or config["dropout"]
+        return type(mechanism).from_config({**config, **kwargs})
+    kind = MECHANISMS[require_choice("mechanism", mechanism, MECHANISMS)]
+    return kind(dropout=dropout, **kwargs)
+
+
+class AttentionMechanism(keras.layers.Layer):
+    """Base of everything that lets queries look at keys and gather values.
+
+    A mechanism is one file in this folder. It registers a name, says what it can do in the class
+    attributes below, owns any weights of its own, and implements `call`. Mechanisms that score
+    every query against every key derive from `SoftmaxAttention` and implement `score` alone.
+
+    Args:
+        dropout: rate at which attention weights are dropped in training.
+
+    Call arguments:
+        query: `[B, H, T, D]`, projected.
+        key, value: `[B, H, S, D]`, projected.
+        attention_mask: boolean, True = attend, of rank 4 and broadcastable to `[B, H, T, S]`. A
+            mask of padding is `[B, 1, 1, S]`, so that no mechanism need hold T·S of anything.
+        query_offset: position of the first query among the keys: 0, or the steps already decoded.
+        use_causal_mask: whether a query sees only keys up to its own position.
+        return_weights: whether to return the weights as well.
+
+    Returns:
+        context `[B, H, T, D]`; with `return_weights`, also weights `[B, H, T, S]`. A query that may
+        attend to nothing gets a context and weights of zero.
+    """
+
+    #: May it be told to hide the future? Needed for decoders.
+    supports_causal = True
+    #: May keys and values come step by step from a cache? Needed for decoding.
+    supports_cache = True
+    #: May queries and keys belong to two different sequences?
+    supports_cross = True
+    #: Does it tell positions apart by itself, so that embeddings need none?
+    encodes_positions = False
+
+    def __init__(self, dropout=0.0, **kwargs):
+        super().__init__(**kwargs)
+        self.dropout = require_rate("dropout", dropout)
+        self.dropout_layer = keras.layers.Dropout(self.dropout, dtype=self.dtype_policy)
+
+    def build(self, query_shape, key_shape, value_shape):
+        self.built = True
+
+    def place(self, query, key, offset):
+        """Marks fresh queries and keys `[B, H, T, D]` with their positions, from `offset` on.
+
+        Called before keys enter a cache, so that what is done here is done once for each key.
+        """
+        return query, key
+
+    def call(
+        self,
+        query,
+        key,
+        value,
+        attention_mask=None,
+        query_offset=0,
+        use_causal_mask=False,
+        return_weights=False,
+        training=None,
+    ):
+        raise NotImplementedError(f"{type(self).__name__} must implement `call`.")
+
+    def check_use(self, is_causal=False, is_cached=False, is_cross=False):
+        """Raises `ValueError` when asked for what this mechanism cannot do."""
+        wanted = {
+            "supports_causal": (is_causal, "hide the future from a query (causal use)"),
+            "supports_cache": (is_cached, "decode step by step from a cache"),
+            "supports_cross": (is_cross, "attend from one sequence to another (cross attention)"),
+        }
+        for attribute, (is_wanted, what) in wanted.items():
+            if is_wanted and not getattr(self, attribute):
+                able = ", ".join(
+                    repr(name)
+                    for name, kind in sorted(MECHANISMS.items())
+                    if getattr(kind, attribute)
+                )
+                raise ValueError(
+                    f"The attention mechanism '{self.mechanism_name}' cannot {what}. "
+                    f"Use one of {able}."
+                )
+
+    def compute_output_spec(self, query, key, value, return_weights=False, **kwargs):
+        context = keras.KerasTensor(
+            self.compute_output_shape(query.shape, key.shape, value.shape), dtype=self.compute_dtype
+        )
+        if not return_weights:
+            return context
+        weights_shape = (*query.shape[:3], key.shape[2])
+        return context, keras.KerasTensor(weights_shape, dtype=self.compute_dtype)
+
+    def compute_output_shape(self, query_shape, key_shape, value_shape):
+        return (*query_shape[:3], value_shape[-1])
+
+    def get_config(self):
+        return {**super().get_config(), "dropout": self.dropout}

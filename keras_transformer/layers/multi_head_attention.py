@@ -1,0 +1,301 @@
+"""Queries, keys and values projected to several heads, and a mechanism that lets them meet."""
+
+import keras
+from keras import ops
+
+from keras_transformer.checks import (
+    require_divisible,
+    require_positive_integer,
+    require_rank,
+    require_rate,
+)
+from keras_transformer.layers.attention.mechanism import make_mechanism
+
+
+@keras.saving.register_keras_serializable(package="keras_transformer")
+class MultiHeadAttention(keras.layers.Layer):
+    """Multi-head attention over any registered mechanism, self or cross, with an optional cache.
+
+    Vaswani et al. 2017, "Attention Is All You Need", section 3.2.2; with fewer heads for keys and
+    values, Ainslie et al. 2023, "GQA: Training Generalized Multi-Query Transformer Models".
+
+    Masking: keys are hidden where the implicit Keras mask of `memory` (of `query`, in
+    self-attention) is False, and where `attention_mask` is. The output carries the mask of `query`.
+
+    Args:
+        num_heads: H, heads of the queries.
+        head_width: D, size of a head; by default M / H, which must be whole.
+        num_key_value_heads: heads of keys and values, each shared by H over this many queries'
+            heads; by default H.
+        mechanism: a name of `keras_transformer.layers.MECHANISMS`, or an instance to take after.
+        dropout: rate on the attention weights.
+        use_bias: whether the four projections have biases.
+        kernel_initializer, bias_initializer: of the projections.
+
+    Call arguments:
+        query: `[B, T, M]`.
+        memory: `[B, S, N]` to attend to; without it, `query` attends to itself.
+        attention_mask: boolean, True = attend: `[B, T, S]`, or `[B, H, T, S]` with 1 allowed for
+            any axis but the last.
+        use_causal_mask: whether a query sees only keys up to its own position.
+        return_weights: whether to return the weights `[B, H, T, S]` (before dropout) as well.
+        cache: for self-attention over what came before: what `initial_cache` gave, or the call
+            before this one. The updated cache is returned last.
+        offset: number of positions already in the cache.
+        projected_memory: for cross-attention step by step: what `project_memory` gave, in place of
+            `memory`.
+
+    Returns:
+        `[B, T, M]`, or a tuple of it and, as asked for, weights and cache.
+
+    Example:
+
+    >>> x = keras.Input((None, 64))
+    >>> y = MultiHeadAttention(num_heads=4, mechanism="rotary")(x, use_causal_mask=True)
+    >>> keras.Model(x, y).output_shape
+    (None, None, 64)
+    """
+
+    def __init__(
+        self,
+        num_heads,
+        head_width=None,
+        num_key_value_heads=None,
+        mechanism="scaled_dot_product",
+        dropout=0.0,
+        use_bias=True,
+        kernel_initializer="glorot_uniform",
+        bias_initializer="zeros",
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.num_heads = require_positive_integer("num_heads", num_heads)
+        self.head_width = head_width and require_positive_integer("head_width", head_width)
+        self.num_key_value_heads = require_positive_integer(
+            "num_key_value_heads", num_key_value_heads or num_heads
+        )
+        require_divisible(
+            "num_heads", self.num_heads, "num_key_value_heads", self.num_key_value_heads
+        )
+        self.dropout = require_rate("dropout", dropout)
+        self.mechanism = make_mechanism(
+            mechanism, self.dropout, name="mechanism", dtype=self.dtype_policy
+        )
+        self.use_bias = bool(use_bias)
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        self.bias_initializer = keras.initializers.get(bias_initializer)
+        self.supports_masking = True
+
+    def build(self, query_shape, memory_shape=None):
+        width = query_shape[-1]
+        self.width = width
+        if self.head_width is None:
+            self.head_width = require_divisible("width", width, "num_heads", self.num_heads)
+        memory_width = width if memory_shape is None else memory_shape[-1]
+        query_units = self.num_heads * self.head_width
+        key_units = self.num_key_value_heads * self.head_width
+        self.query_projection = self._projection("query", width, query_units)
+        self.key_projection = self._projection("key", memory_width, key_units)
+        self.value_projection = self._projection("value", memory_width, key_units)
+        self.output_projection = self._projection("output", query_units, width)
+        heads_shape = (None, self.num_heads, None, self.head_width)
+        self.mechanism.build(heads_shape, heads_shape, heads_shape)
+        self.built = True
+
+    def _projection(self, name, input_width, units):
+        projection = keras.layers.Dense(
+            units,
+            use_bias=self.use_bias,
+            # Cloned: an initializer with a seed would give the same numbers to all four.
+            kernel_initializer=self.kernel_initializer.clone(),
+            bias_initializer=self.bias_initializer.clone(),
+            dtype=self.dtype_policy,
+            name=name,
+        )
+        projection.build((None, input_width))
+        return projection
+
+    def call(
+        self,
+        query,
+        memory=None,
+        attention_mask=None,
+        use_causal_mask=False,
+        return_weights=False,
+        cache=None,
+        offset=0,
+        projected_memory=None,
+        mask=None,  # Keras puts the implicit mask of `query` here when it is the only tensor …
+        query_mask=None,  # … and here when it is not.
+        memory_mask=None,
+        training=None,
+    ):
+        is_cross = memory is not None or projected_memory is not None
+        self._check_use(attention_mask, use_causal_mask, cache, is_cross)
+        queries = self._split(self.query_projection, query, self.num_heads)  # [B, H, T, D]
+        if is_cross:
+            keys_and_values = projected_memory or self._project(memory, memory_mask)
+        else:
+            own_mask = mask if query_mask is None else query_mask
+            keys_and_values = self._project(query, own_mask)
+            queries, keys_and_values["key"] = self.mechanism.place(
+                queries, keys_and_values["key"], offset
+            )
+            if cache is not None:
+                keys_and_values = cache = self._extend(cache, keys_and_values, offset)
+        context = self.mechanism(
+            queries,
+            self._share(keys_and_values["key"]),
+            self._share(keys_and_values["value"]),
+            attention_mask=self._merge_masks(attention_mask, keys_and_values["mask"]),
+            query_offset=offset,
+            use_causal_mask=use_causal_mask,
+            return_weights=return_weights,
+            training=training,
+        )
+        context, *weights = context if return_weights else (context,)
+        outputs = (self._join(context), *weights, *([] if cache is None else [cache]))
+        return outputs if len(outputs) > 1 else outputs[0]
+
+    def initial_cache(self, batch_size, max_length):
+        """An empty cache for `max_length` positions, for self-attention step by step.
+
+        Its layout is fixed: keys and values `[B, K, L, D]`, and which positions hold a token,
+        boolean `[B, L]`.
+        """
+        shape = (batch_size, self.num_key_value_heads, max_length, self.head_width)
+        return {
+            "key": ops.zeros(shape, dtype=self.compute_dtype),
+            "value": ops.zeros(shape, dtype=self.compute_dtype),
+            "mask": ops.zeros((batch_size, max_length), dtype="bool"),
+        }
+
+    def project_memory(self, memory, memory_mask=None):
+        """Keys, values and mask of a memory `[B, S, N]`, projected once for all steps to come."""
+        if memory_mask is None:
+            memory_mask = ops.ones(ops.shape(memory)[:2], dtype="bool")
+        return self._project(memory, memory_mask)
+
+    def _project(self, inputs, mask):
+        return {
+            "key": self._split(self.key_projection, inputs, self.num_key_value_heads),
+            "value": self._split(self.value_projection, inputs, self.num_key_value_heads),
+            "mask": mask,
+        }
+
+    def _split(self, projection, inputs, num_heads):
+        """Projects `[B, T, M]` to heads `[B, H, T, D]`."""
+        require_rank("query and memory", inputs, {3: "B, T, M"})
+        batch_size, length, width = ops.shape(inputs)
+        # Two dimensions, because the gradient of a three-dimensional product is built row by row.
+        projected = projection(ops.reshape(inputs, (-1, width)))  # [B·T, H·D]
+        heads = ops.reshape(projected, (batch_size, length, num_heads, self.head_width))
+        return ops.transpose(heads, (0, 2, 1, 3))
+
+    def _join(self, context):
+        """Projects heads `[B, H, T, D]` back to `[B, T, M]`."""
+        batch_size, num_heads, length, head_width = ops.shape(context)
+        flat = ops.reshape(ops.transpose(context, (0, 2, 1, 3)), (-1, num_heads * head_width))
+        return ops.reshape(self.output_projection(flat), (batch_size, length, self.width))
+
+    def _share(self, heads):
+        """Repeats keys or values `[B, K, S, D]` for the queries' heads that share them."""
+        repeats = self.num_heads // self.num_key_value_heads
+        return heads if repeats == 1 else ops.repeat(heads, repeats, axis=1)
+
+    def _extend(self, cache, new, offset):
+        """The cache with keys, values and mask of the T positions from `offset` on filled in."""
+        batch_size, _, length, _ = ops.shape(new["key"])
+        if new["mask"] is None:
+            new = {**new, "mask": ops.ones((batch_size, length), dtype="bool")}
+        # Core operations only, with shapes that stay: the same graph runs plain and under XLA.
+        source = ops.arange(cache["key"].shape[2], dtype="int32") - offset  # [L]
+        is_new = ops.logical_and(source >= 0, source < length)
+        source = ops.clip(source, 0, length - 1)
+
+        def fill(old, fresh, axis):
+            if fresh.shape[axis] != 1:  # a single position is broadcast by `where`
+                fresh = ops.take(fresh, source, axis=axis)
+            shape = [1] * len(old.shape)
+            shape[axis] = -1
+            return ops.where(ops.reshape(is_new, shape), fresh, old)
+
+        return {
+            "key": fill(cache["key"], new["key"], axis=2),
+            "value": fill(cache["value"], new["value"], axis=2),
+            "mask": fill(cache["mask"], new["mask"], axis=1),
+        }
+
+    def _merge_masks(self, attention_mask, key_mask):
+        """One mask of rank 4, broadcastable to `[B, H, T, S]`, or None."""
+        if attention_mask is not None:
+            attention_mask = ops.cast(attention_mask, "bool")
+            if len(attention_mask.shape) == 3:
+                attention_mask = ops.expand_dims(attention_mask, 1)
+        if key_mask is None:
+            return attention_mask
+        key_mask = ops.expand_dims(ops.cast(key_mask, "bool"), (1, 2))  # [B, 1, 1, S]
+        return key_mask if attention_mask is None else ops.logical_and(attention_mask, key_mask)
+
+    def _check_use(self, attention_mask, use_causal_mask, cache, is_cross):
+        self.mechanism.check_use(
+            is_causal=use_causal_mask, is_cached=cache is not None, is_cross=is_cross
+        )
+        if attention_mask is None:
+            return
+        if len(attention_mask.shape) == 2:
+            raise ValueError(
+                "`attention_mask` must have shape [B, T, S] or [B, H, T, S]; got "
+                f"{tuple(attention_mask.shape)}. For a mask of padding [B, S] pass "
+                "mask[:, None, :], for one mask [T, S] for all rows pass mask[None]."
+            )
+        require_rank("attention_mask", attention_mask, {3: "B, T, S", 4: "B, H, T, S"})
+        if keras.backend.is_float_dtype(attention_mask.dtype):
+            dtype = keras.backend.standardize_dtype(attention_mask.dtype)
+            raise ValueError(
+                f"`attention_mask` must be boolean, True = attend; got {dtype}. Pass mask > 0 or "
+                "the like."
+            )
+
+    def compute_output_spec(
+        self,
+        query,
+        memory=None,
+        attention_mask=None,
+        use_causal_mask=False,
+        return_weights=False,
+        cache=None,
+        projected_memory=None,
+        **kwargs,
+    ):
+        is_cross = memory is not None or projected_memory is not None
+        self._check_use(attention_mask, use_causal_mask, cache, is_cross)
+        outputs = [keras.KerasTensor(query.shape, dtype=self.compute_dtype)]
+        if return_weights:
+            if cache is not None:
+                key_length = cache["key"].shape[2]
+            elif projected_memory is not None:
+                key_length = projected_memory["key"].shape[2]
+            else:
+                key_length = (query if memory is None else memory).shape[1]
+            weights_shape = (query.shape[0], self.num_heads, query.shape[1], key_length)
+            outputs.append(keras.KerasTensor(weights_shape, dtype=self.compute_dtype))
+        if cache is not None:
+            outputs.append({k: keras.KerasTensor(v.shape, dtype=v.dtype) for k, v in cache.items()})
+        return tuple(outputs) if len(outputs) > 1 else outputs[0]
+
+    def compute_output_shape(self, query_shape, memory_shape=None):
+        return query_shape
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "num_heads": self.num_heads,
+            "head_width": self.head_width,
+            "num_key_value_heads": self.num_key_value_heads,
+            "mechanism": keras.saving.serialize_keras_object(self.mechanism),
+            "dropout": self.dropout,
+            "use_bias": self.use_bias,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+            "bias_initializer": keras.initializers.serialize(self.bias_initializer),
+        }

@@ -1,0 +1,126 @@
+"""Token ids to vectors, and back to logits with the same table."""
+
+import math
+
+import keras
+import tensorflow as tf
+from keras import ops
+
+from keras_transformer.checks import require_integer, require_positive_integer
+
+
+@keras.saving.register_keras_serializable(package="keras_transformer")
+class TokenEmbedding(keras.layers.Layer):
+    """Looks tokens up in a table scaled by sqrt(M); in reverse, gives logits from the same table.
+
+    Vaswani et al. 2017, "Attention Is All You Need", section 3.4; Press & Wolf 2017, "Using the
+    Output Embedding to Improve Language Models".
+
+    Masking: ids equal to `padding_id` are masked in the output (an implicit Keras mask).
+
+    Args:
+        vocabulary_size: number of tokens, V.
+        width: size of a vector, M.
+        padding_id: the id that stands for no token.
+        scale: whether vectors are multiplied by sqrt(M), so that they are not drowned by positions
+            of size 1.
+        embeddings_initializer: of the `[V, M]` table; by default normal with deviation M^-0.5,
+            which gives scaled embeddings and logits of about unit size.
+
+    Call arguments:
+        inputs: integer ids `[...]`, or with `reverse=True` vectors `[..., M]`.
+        reverse: whether to give logits `[..., V]`, in float32 at least, instead of vectors `[...,
+            M]`.
+
+    Example:
+
+    >>> ids = keras.Input((None,), dtype="int32")
+    >>> embedding = TokenEmbedding(vocabulary_size=1000, width=64)
+    >>> logits = embedding(embedding(ids), reverse=True)
+    >>> keras.Model(ids, logits).count_params()
+    64000
+    """
+
+    def __init__(
+        self,
+        vocabulary_size,
+        width,
+        padding_id=0,
+        scale=True,
+        embeddings_initializer=None,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.vocabulary_size = require_positive_integer("vocabulary_size", vocabulary_size)
+        self.width = require_positive_integer("width", width)
+        self.padding_id = require_integer("padding_id", padding_id, minimum=0)
+        self.scale = bool(scale)
+        self.embeddings_initializer = keras.initializers.get(
+            embeddings_initializer or keras.initializers.RandomNormal(stddev=width**-0.5)
+        )
+        self.supports_masking = True
+
+    def build(self, inputs_shape):
+        self.embeddings = self.add_weight(
+            name="embeddings",
+            shape=(self.vocabulary_size, self.width),
+            initializer=self.embeddings_initializer,
+        )
+        self.built = True
+
+    def call(self, inputs, reverse=False):
+        self._check(inputs, reverse)
+        if reverse:
+            # Two dimensions: the gradient of a three-dimensional product is built row by row.
+            flat = ops.reshape(inputs, (-1, self.width))  # [B·T, M]
+            logits = tf.matmul(flat, self.embeddings, transpose_b=True)  # [B·T, V]
+            logits = ops.cast(logits, self.logits_dtype)
+            return ops.reshape(logits, (*ops.shape(inputs)[:-1], self.vocabulary_size))
+        embedded = ops.take(self.embeddings, inputs, axis=0)  # [..., M]
+        return embedded * math.sqrt(self.width) if self.scale else embedded
+
+    @property
+    def logits_dtype(self):
+        return keras.backend.result_type(self.compute_dtype, "float32")
+
+    def compute_mask(self, inputs, previous_mask=None):
+        if keras.backend.is_float_dtype(inputs.dtype):  # called in reverse
+            return previous_mask
+        return ops.not_equal(inputs, self.padding_id)
+
+    def compute_output_spec(self, inputs, reverse=False):
+        self._check(inputs, reverse)
+        return keras.KerasTensor(
+            self.compute_output_shape(inputs.shape, reverse),
+            dtype=self.logits_dtype if reverse else self.compute_dtype,
+        )
+
+    def compute_output_shape(self, inputs_shape, reverse=False):
+        if reverse:
+            return (*inputs_shape[:-1], self.vocabulary_size)
+        return (*inputs_shape, self.width)
+
+    def _check(self, inputs, reverse):
+        dtype = keras.backend.standardize_dtype(inputs.dtype)
+        is_float = keras.backend.is_float_dtype(dtype)
+        if reverse and not (is_float and len(inputs.shape) > 1 and inputs.shape[-1] == self.width):
+            raise ValueError(
+                f"TokenEmbedding '{self.name}' in reverse takes floating-point vectors "
+                f"[..., {self.width}]; got {dtype} {tuple(inputs.shape)}."
+            )
+        if not reverse and is_float:
+            raise ValueError(
+                f"TokenEmbedding '{self.name}' takes integer ids; got {dtype} "
+                f"{tuple(inputs.shape)}. Declare keras.Input(…, dtype='int32'), or pass "
+                "reverse=True to get logits from vectors."
+            )
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "vocabulary_size": self.vocabulary_size,
+            "width": self.width,
+            "padding_id": self.padding_id,
+            "scale": self.scale,
+            "embeddings_initializer": keras.initializers.serialize(self.embeddings_initializer),
+        }

@@ -1,0 +1,164 @@
+"""`EncoderBlock`, `DecoderBlock` and the `Residual` they are made with."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_transformer.layers import DecoderBlock, EncoderBlock, Residual
+from tests.references import blocks
+
+B, T, S, M, H = 2, 4, 5, 12, 3
+
+every_form = pytest.mark.parametrize(
+    "form",
+    [
+        {"order": order, "normalization": normalization}
+        for order in ("pre", "post")
+        for normalization in ("layer", "rms")
+    ],
+    ids=lambda form: "-".join(form.values()),
+)
+
+
+def randomised(layer, random):
+    for variable in layer.trainable_variables:
+        variable.assign(random.normal(0, 0.4, variable.shape))
+    return layer
+
+
+@every_form
+def test_encoder_block_equals_numpy(form, random):
+    block = EncoderBlock(H, 16, **form)
+    block.build((None, None, M))
+    randomised(block, random)
+    x = random.normal(0, 1, (B, T, M))
+    is_token = np.array([[1, 1, 1, 1], [1, 1, 1, 0]], bool)
+    outputs = block(x.astype("float32"), mask=tf.constant(is_token))
+    visible = np.broadcast_to(is_token[:, None], (B, T, T))
+    np.testing.assert_allclose(outputs, blocks.encoder_block(x, block, visible), atol=1e-5)
+
+
+@every_form
+@pytest.mark.parametrize("has_memory", [True, False])
+def test_decoder_block_equals_numpy(form, has_memory, random):
+    block = DecoderBlock(H, 16, activation="geglu", **form)
+    block.build((None, None, M), (None, None, M) if has_memory else None)
+    randomised(block, random)
+    x, memory = random.normal(0, 1, (B, T, M)), random.normal(0, 1, (B, S, M))
+    is_token = np.array([[1, 1, 1, 1, 1], [1, 1, 0, 0, 0]], bool)
+    outputs = block(
+        x.astype("float32"),
+        memory.astype("float32") if has_memory else None,
+        memory_mask=tf.constant(is_token) if has_memory else None,
+    )
+    visible = np.broadcast_to(np.tri(T, dtype=bool), (B, T, T))
+    memory_visible = np.broadcast_to(is_token[:, None], (B, T, S))
+    expected = blocks.decoder_block(
+        x, memory if has_memory else None, block, visible, memory_visible
+    )
+    np.testing.assert_allclose(outputs, expected, atol=1e-5)
+
+
+def test_weights_are_returned(random):
+    x = random.normal(0, 1, (B, T, M)).astype("float32")
+    memory = random.normal(0, 1, (B, S, M)).astype("float32")
+    _, weights = EncoderBlock(H, 16)(x, return_weights=True)
+    assert weights.shape == (B, H, T, T)
+    outputs, weights = DecoderBlock(H, 16)(x, memory, return_weights=True)
+    assert outputs.shape == (B, T, M)
+    assert weights["self"].shape == (B, H, T, T)
+    assert weights["cross"].shape == (B, H, T, S)
+    np.testing.assert_allclose(np.sum(weights["cross"], -1), 1, atol=1e-6)
+    _, weights = DecoderBlock(H, 16)(x, return_weights=True)
+    assert list(weights) == ["self"]
+
+
+def test_weights_are_returned_symbolically():
+    x, memory = keras.Input((None, M)), keras.Input((S, M))
+    outputs, weights = DecoderBlock(H, 16)(x, memory, return_weights=True)
+    assert weights["cross"].shape == (None, H, None, S)
+    model = keras.Model([x, memory], [outputs, weights["self"], weights["cross"]])
+    shapes = [tuple(tensor.shape) for tensor in model([np.zeros((B, T, M)), np.zeros((B, S, M))])]
+    assert shapes == [(B, T, M), (B, H, T, T), (B, H, T, S)]
+
+
+@pytest.mark.parametrize("rate", ["dropout", "attention_dropout", "activation_dropout"])
+@pytest.mark.parametrize("kind", [EncoderBlock, DecoderBlock])
+def test_each_dropout_acts_in_training_only(kind, rate, random):
+    block = kind(H, 16, **{rate: 0.5})
+    x = random.normal(0, 1, (B, T, M)).astype("float32")
+    np.testing.assert_array_equal(block(x), block(x))
+    assert not np.array_equal(block(x, training=True), block(x, training=True))
+
+
+@pytest.mark.parametrize("kind", [EncoderBlock, DecoderBlock])
+def test_config_round_trip(kind):
+    block = kind(
+        num_heads=H,
+        feed_forward_width=16,
+        num_key_value_heads=1,
+        attention="rotary",
+        activation="swiglu",
+        normalization="rms",
+        order="post",
+        dropout=0.1,
+        attention_dropout=0.2,
+        activation_dropout=0.3,
+        use_bias=False,
+        epsilon=1e-5,
+        dtype="mixed_bfloat16",
+    )
+    again = kind.from_config(block.get_config())
+    assert again.get_config() == block.get_config()
+    assert again.self_attention.mechanism.mechanism_name == "rotary"
+
+
+def test_blocks_pass_masks_on(random):
+    ids = keras.Input((None,), dtype="int32")
+    x = keras.layers.Embedding(5, M, mask_zero=True)(ids)
+    for order, normalization in (("pre", "rms"), ("post", "layer")):
+        y = EncoderBlock(H, 16, order=order, normalization=normalization)(x)
+        y = DecoderBlock(H, 16, order=order, normalization=normalization)(y, x)
+        mask = keras.Model(ids, y)(np.array([[1, 0]]))._keras_mask
+        assert mask.numpy().tolist() == [[True, False]]
+
+
+def test_a_decoder_block_may_look_ahead_when_told(random):
+    block = DecoderBlock(H, 16)
+    x = random.normal(0, 1, (B, T, M)).astype("float32")
+    _, weights = block(x, use_causal_mask=False, return_weights=True)
+    assert np.all(weights["self"].numpy() > 0)
+
+
+def test_residual_equals_numpy(random):
+    sublayer = keras.layers.Dense(M, bias_initializer="random_normal")
+    x = random.normal(0, 1, (B, T, M))
+    for order in ("pre", "post"):
+        layer = Residual(order=order, normalization="rms")
+        outputs = layer(x.astype("float32"), sublayer(layer.enter(x.astype("float32"))))
+        expected = blocks.residual(x, layer, lambda y: blocks.dense(y, sublayer))
+        np.testing.assert_allclose(outputs, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"order": "middle"}, "`order` must be one of 'post', 'pre'; got 'middle'"),
+        ({"normalization": "batch"}, "`normalization` must be one of 'layer', 'rms'; got 'batch'"),
+        ({"dropout": 1.5}, r"`dropout` must be a number in \[0, 1\); got 1.5"),
+        ({"attention_dropout": -1}, r"`dropout` must be a number in \[0, 1\); got -1"),
+        ({"activation": "tanh"}, "`activation` must be one of"),
+        ({"epsilon": 0}, "`epsilon` must be a finite number above 0; got 0"),
+        ({"attention": "shawn"}, "Did you mean 'shaw'?"),
+        (
+            {"num_heads": 5},
+            "`width` must be divisible by `num_heads`; got width=12 and num_heads=5",
+        ),
+    ],
+)
+def test_bad_arguments(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        EncoderBlock(**{"num_heads": H, "feed_forward_width": 8, **arguments})(
+            keras.Input((None, M))
+        )

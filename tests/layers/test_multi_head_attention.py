@@ -1,0 +1,191 @@
+"""What is particular to the layer; what holds for every mechanism is in contracts/."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_transformer.layers import EncoderBlock, MultiHeadAttention, ShawRelative
+
+B, T, S, M, H = 2, 5, 7, 12, 3
+
+
+def copy_weights(ours, theirs):
+    """Keras keeps heads apart, `[M, H, D]`; ours are side by side, `[M, H·D]`."""
+    pairs = [
+        (ours.query_projection, theirs._query_dense),
+        (ours.key_projection, theirs._key_dense),
+        (ours.value_projection, theirs._value_dense),
+        (ours.output_projection, theirs._output_dense),
+    ]
+    for our_layer, their_layer in pairs:
+        for our_weight, their_weight in zip(our_layer.weights, their_layer.weights, strict=True):
+            our_weight.assign(tf.reshape(their_weight, our_weight.shape))
+
+
+@pytest.mark.parametrize("use_causal_mask", [False, True])
+@pytest.mark.parametrize("is_masked", [False, True])
+@pytest.mark.parametrize("is_cross", [False, True])
+def test_equals_keras(use_causal_mask, is_masked, is_cross, random):
+    query = random.normal(0, 1, (B, T, M)).astype("float32")
+    memory = random.normal(0, 1, (B, S, M)).astype("float32") if is_cross else None
+    key_length = S if is_cross else T
+    attention_mask = random.random((B, T, key_length)) < 0.6
+    attention_mask[..., 0] = True
+    attention_mask = attention_mask if is_masked else None
+
+    theirs = keras.layers.MultiHeadAttention(H, M // H, bias_initializer="random_normal")
+    expected, expected_weights = theirs(
+        query,
+        memory if is_cross else query,
+        attention_mask=attention_mask,
+        use_causal_mask=use_causal_mask,
+        return_attention_scores=True,
+    )
+    ours = MultiHeadAttention(H)
+    ours.build((B, T, M), (B, S, M) if is_cross else None)
+    copy_weights(ours, theirs)
+    outputs, weights = ours(
+        query,
+        memory,
+        attention_mask=attention_mask,
+        use_causal_mask=use_causal_mask,
+        return_weights=True,
+    )
+    np.testing.assert_allclose(outputs, expected, atol=1e-5)
+    np.testing.assert_allclose(weights, expected_weights, atol=1e-5)
+
+
+def test_fewer_key_heads_equal_keras_grouped_query_attention(random):
+    x = random.normal(0, 1, (B, T, M)).astype("float32")
+    theirs = keras.layers.GroupQueryAttention(
+        head_dim=2, num_query_heads=6, num_key_value_heads=3, bias_initializer="random_normal"
+    )
+    expected = theirs(x, x, use_causal_mask=True)
+    ours = MultiHeadAttention(6, num_key_value_heads=3)
+    ours.build((B, T, M))
+    copy_weights(ours, theirs)
+    np.testing.assert_allclose(ours(x, use_causal_mask=True), expected, atol=1e-5)
+    assert ours.key_projection.units == 6
+
+
+def test_gradients_equal_keras(random):
+    x = random.normal(0, 1, (B, T, M)).astype("float32")
+    theirs = keras.layers.MultiHeadAttention(H, M // H)
+    theirs(x, x)
+    ours = MultiHeadAttention(H)
+    ours.build((B, T, M))
+    copy_weights(ours, theirs)
+    gradients = []
+    for layer, arguments in ((ours, (x,)), (theirs, (x, x))):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(layer(*arguments) ** 2)
+        gradients.append(tape.gradient(loss, [v.value for v in layer.trainable_variables]))
+    for our_gradient, their_gradient in zip(*gradients, strict=True):
+        their_gradient = tf.reshape(their_gradient, our_gradient.shape)
+        np.testing.assert_allclose(our_gradient, their_gradient, atol=1e-4)
+
+
+def test_implicit_masks_of_a_functional_model(random):
+    """Embeddings with `mask_zero` hide their padding, in self- and in cross-attention."""
+    source, target = (keras.Input((None,), dtype="int32") for _ in range(2))
+    embedding = keras.layers.Embedding(9, M, mask_zero=True)
+    x = MultiHeadAttention(H)(embedding(target))
+    model = keras.Model([source, target], MultiHeadAttention(H)(x, embedding(source)))
+    before = model([np.array([[1, 2, 3]]), np.array([[4, 5]])])
+    after = model([np.array([[1, 2, 3, 0, 0]]), np.array([[4, 5, 0]])])
+    np.testing.assert_allclose(after[:, :2], before, atol=1e-6)
+    assert after._keras_mask.numpy().tolist() == [[True, True, False]]
+
+
+def test_both_masks_count(random):
+    layer = MultiHeadAttention(H)
+    x = random.normal(0, 1, (1, 3, M)).astype("float32")
+    _, weights = layer(
+        x,
+        query_mask=tf.constant([[True, True, False]]),
+        attention_mask=tf.constant([[[False, True, True]]]),
+        return_weights=True,
+    )
+    np.testing.assert_allclose(weights[0, :, :, 1], 1)
+
+
+def test_a_mask_for_each_head(random):
+    layer = MultiHeadAttention(2)
+    x = random.normal(0, 1, (1, 3, M)).astype("float32")
+    mask = np.zeros((1, 2, 1, 3), bool)
+    mask[0, 0, 0, 0] = mask[0, 1, 0, 2] = True
+    _, weights = layer(x, attention_mask=mask, return_weights=True)
+    np.testing.assert_allclose(weights[0, 0, :, 0], 1)
+    np.testing.assert_allclose(weights[0, 1, :, 2], 1)
+
+
+def test_integer_masks_are_taken_as_boolean(random):
+    layer = MultiHeadAttention(H)
+    x = random.normal(0, 1, (1, 3, M)).astype("float32")
+    mask = np.array([[[1, 0, 1]]])
+    np.testing.assert_array_equal(
+        layer(x, attention_mask=mask), layer(x, attention_mask=mask.astype(bool))
+    )
+
+
+def test_head_width_of_ones_own(random):
+    layer = MultiHeadAttention(num_heads=5, head_width=4)
+    assert layer(random.normal(0, 1, (B, T, M)).astype("float32")).shape == (B, T, M)
+    assert layer.query_projection.units == 20
+
+
+def test_dropout_acts_in_training_only(random):
+    x = random.normal(0, 1, (B, T, M)).astype("float32")
+    layer = MultiHeadAttention(H, dropout=0.5)
+    np.testing.assert_array_equal(layer(x), layer(x))
+    assert not np.array_equal(layer(x, training=True), layer(x, training=True))
+
+
+def test_an_instance_keeps_its_settings():
+    layer = MultiHeadAttention(H, mechanism=ShawRelative(max_distance=3), dropout=0.1)
+    assert layer.mechanism.max_distance == 3
+    assert layer.mechanism.dropout == 0.1
+    block = EncoderBlock(H, 8, attention=ShawRelative(max_distance=3))
+    assert EncoderBlock.from_config(block.get_config()).self_attention.mechanism.max_distance == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            {"num_heads": 5},
+            "`width` must be divisible by `num_heads`; got width=12 and num_heads=5",
+        ),
+        ({"num_heads": 5}, "Use width=10 or 15, or another num_heads"),
+        ({"num_heads": 0}, "`num_heads` must be a whole number of at least 1; got 0"),
+        ({"num_key_value_heads": 2}, "`num_heads` must be divisible by `num_key_value_heads`"),
+        ({"dropout": 1.0}, r"`dropout` must be a number in \[0, 1\); got 1.0"),
+        ({"dropout": -0.1}, r"`dropout` must be a number in \[0, 1\); got -0.1"),
+        ({"mechanism": "rotery"}, "one of 'alibi', .*; got 'rotery'. Did you mean 'rotary'?"),
+        ({"mechanism": 3}, "`mechanism` must be one of"),
+    ],
+)
+def test_bad_arguments(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        MultiHeadAttention(**{"num_heads": H, **arguments})(keras.Input((T, M)))
+
+
+def test_bad_masks():
+    layer, x = MultiHeadAttention(H), keras.Input((T, M))
+    padding = keras.Input((T,), dtype="bool")
+    with pytest.raises(ValueError, match=r"\[B, T, S\] or \[B, H, T, S\]; got \(None, 5\). For a"):
+        layer(x, attention_mask=padding)
+    with pytest.raises(ValueError, match=r"pass mask\[:, None, :\], for one mask"):
+        layer(x, attention_mask=padding)
+    with pytest.raises(
+        ValueError, match=r"\[B, T, S\] or \[B, H, T, S\]; got \(None, 5, 5, 5, 5\)"
+    ):
+        layer(x, attention_mask=keras.Input((5, 5, 5, 5), dtype="bool"))
+    with pytest.raises(ValueError, match="must be boolean, True = attend; got float32"):
+        layer(x, attention_mask=keras.Input((T, T)))
+
+
+def test_bad_query():
+    with pytest.raises(ValueError, match=r"must have shape \[B, T, M\]; got \(2, 12\)"):
+        MultiHeadAttention(H)(np.zeros((2, M), "float32"))

@@ -1,0 +1,94 @@
+"""What is particular to each scheme; what they share is in contracts/test_positions.py."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_transformer.layers import LearnedPositions, SinusoidalPositions
+
+
+def sinusoid(positions, width=16):
+    layer = SinusoidalPositions()
+    zeros = np.zeros((1, len(positions), width), "float32")
+    return layer(zeros, positions=np.array(positions)).numpy()[0].astype("float64")
+
+
+@pytest.mark.parametrize("shift", [1, 7, 500, -3])
+def test_a_shift_is_a_rotation(shift):
+    """p(i + k) = T(k) p(i), with T(k) a matrix of 2×2 rotations that does not depend on i."""
+    width, positions = 16, np.arange(3, 60)
+    transform = np.zeros((width, width))
+    for i in range(width // 2):
+        angle = shift / 10_000 ** (2 * i / width)
+        block = [[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]]
+        transform[2 * i : 2 * i + 2, 2 * i : 2 * i + 2] = block
+    shifted = sinusoid(positions + shift, width)
+    np.testing.assert_allclose(shifted, sinusoid(positions, width) @ transform.T, atol=1e-6)
+
+
+def test_sinusoids_stay_exact_far_out():
+    position, width = 1_000_003, 512
+    angles = position / 10_000 ** (2 * np.arange(width // 2) / width)
+    expected = np.stack([np.sin(angles), np.cos(angles)], -1).reshape(-1)
+    np.testing.assert_allclose(sinusoid([position], width)[0], expected, atol=1e-6)
+
+
+def test_sinusoids_store_nothing():
+    layer = SinusoidalPositions()
+    layer(np.zeros((1, 3, 4), "float32"))
+    assert layer.weights == []
+
+
+def test_sinusoids_need_an_even_width():
+    with pytest.raises(
+        ValueError, match=r"`width` must be divisible by `2 \(a sine and a cosine\)`"
+    ):
+        SinusoidalPositions()(np.zeros((1, 3, 7), "float32"))
+
+
+PAST = (
+    r"positions 0 to 4 \(max_length=5\) and was asked for another. Shorten the input, train with "
+    "a larger max_length, or use SinusoidalPositions"
+)
+
+
+def test_learned_positions_end_clearly_in_eager_code():
+    layer = LearnedPositions(5)
+    assert layer(np.zeros((1, 5, 4), "float32")).shape == (1, 5, 4)
+    with pytest.raises(ValueError, match=PAST):
+        layer(np.zeros((1, 6, 4), "float32"))
+    with pytest.raises(ValueError, match=PAST):
+        layer(np.zeros((1, 2, 4), "float32"), offset=4)
+    with pytest.raises(ValueError, match=PAST):
+        layer(np.zeros((1, 2, 4), "float32"), positions=np.array([0, 5]))
+    with pytest.raises(ValueError, match=PAST):
+        layer(np.zeros((1, 2, 4), "float32"), positions=np.array([-1, 0]))
+
+
+@pytest.mark.parametrize(("length", "offset"), [(6, 0), (2, 4)])
+def test_learned_positions_end_clearly_in_a_graph(length, offset):
+    layer = LearnedPositions(5)
+    layer.build((None, None, 4))
+
+    @tf.function(
+        input_signature=[tf.TensorSpec([1, None, 4]), tf.TensorSpec([], tf.int32)], autograph=False
+    )
+    def function(x, offset):
+        return layer(x, offset=offset)
+
+    assert function(tf.zeros([1, 2, 4]), tf.constant(3)).shape == (1, 2, 4)
+    with pytest.raises(tf.errors.InvalidArgumentError, match=PAST):
+        function(tf.zeros([1, length, 4]), tf.constant(offset))
+
+
+def test_learned_positions_end_clearly_under_xla():
+    layer = LearnedPositions(5)
+    layer.build((None, None, 4))
+    with pytest.raises(ValueError, match=PAST):
+        tf.function(layer, jit_compile=True)(tf.zeros([1, 6, 4]))
+
+
+@pytest.mark.parametrize("max_length", [0, -1, 2.5, None])
+def test_learned_positions_need_a_length(max_length):
+    with pytest.raises(ValueError, match="`max_length` must be a whole number of at least 1"):
+        LearnedPositions(max_length)

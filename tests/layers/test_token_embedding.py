@@ -1,0 +1,100 @@
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_transformer.layers import TokenEmbedding
+
+V, M = 11, 8
+
+
+def test_values_equal_numpy():
+    layer = TokenEmbedding(V, M)
+    ids = np.array([[1, 5, 0], [10, 0, 0]])
+    embedded = layer(ids)
+    table = layer.embeddings.numpy().astype("float64")
+    np.testing.assert_allclose(embedded, table[ids] * np.sqrt(M), atol=1e-5)
+    np.testing.assert_allclose(TokenEmbedding.from_config(layer.get_config())(ids).shape, (2, 3, M))
+
+
+def test_unscaled():
+    layer = TokenEmbedding(V, M, scale=False)
+    np.testing.assert_array_equal(layer(np.array([3]))[0], layer.embeddings[3])
+
+
+@pytest.mark.parametrize("shape", [(2, 3), (5,), (2, 3, 4)])
+def test_in_reverse_gives_tied_logits(shape, random):
+    layer = TokenEmbedding(V, M)
+    vectors = random.normal(0, 1, (*shape, M))
+    logits = layer(vectors.astype("float32"), reverse=True)
+    expected = vectors @ layer.embeddings.numpy().astype("float64").T
+    np.testing.assert_allclose(logits, expected, atol=1e-5)
+    assert len(layer.weights) == 1
+
+
+def test_gradients_of_both_directions_meet_in_one_table(random):
+    layer = TokenEmbedding(V, M)
+    ids = np.array([[1, 2]])
+    layer(ids)
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(layer(layer(ids), reverse=True) ** 2)
+    gradient = tf.convert_to_tensor(tape.gradient(loss, layer.embeddings.value)).numpy()
+
+    table = layer.embeddings.numpy().astype("float64")
+
+    def value(table):
+        embedded = table[ids] * np.sqrt(M)
+        return np.sum((embedded @ table.T) ** 2)
+
+    for index in ((1, 0), (2, 3), (7, 5)):
+        nudge = np.zeros_like(table)
+        nudge[index] = 1e-6
+        expected = (value(table + nudge) - value(table - nudge)) / 2e-6
+        np.testing.assert_allclose(gradient[index], expected, rtol=1e-4)
+
+
+def test_padding_is_masked():
+    layer = TokenEmbedding(V, M, padding_id=2)
+    assert layer(np.array([[1, 2, 0]]))._keras_mask.numpy().tolist() == [[True, False, True]]
+
+
+def test_in_reverse_the_mask_passes():
+    ids = keras.Input((None,), dtype="int32")
+    layer = TokenEmbedding(V, M)
+    model = keras.Model(ids, layer(layer(ids), reverse=True))
+    assert model(np.array([[1, 0]]))._keras_mask.numpy().tolist() == [[True, False]]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16", "mixed_float16"])
+def test_logits_are_float32_in_every_policy(dtype):
+    ids = keras.Input((None,), dtype="int32")
+    layer = TokenEmbedding(V, M, dtype=dtype)
+    embedded = layer(ids)
+    logits = layer(embedded, reverse=True)
+    assert embedded.dtype == layer.compute_dtype
+    assert logits.dtype == "float32"
+    assert keras.Model(ids, logits)(np.array([[1, 2]])).dtype == "float32"
+
+
+def test_refuses_floats_and_wrong_widths():
+    layer = TokenEmbedding(V, M, name="words")
+    with pytest.raises(ValueError, match=r"'words' takes integer ids; got float32 \(None, 4\)"):
+        layer(keras.Input((4,)))
+    with pytest.raises(ValueError, match=r"vectors \[..., 8\]; got float32 \(None, 4, 5\)"):
+        layer(keras.Input((4, 5)), reverse=True)
+    with pytest.raises(ValueError, match=r"vectors \[..., 8\]; got int32"):
+        layer(keras.Input((4, 8), dtype="int32"), reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"vocabulary_size": 0}, "`vocabulary_size` must be a whole number of at least 1; got 0"),
+        ({"width": 2.5}, "`width` must be a whole number of at least 1; got 2.5"),
+        ({"padding_id": -1}, "`padding_id` must be a whole number of at least 0; got -1"),
+        ({"vocabulary_size": True}, "`vocabulary_size` must be a whole number"),
+    ],
+)
+def test_bad_arguments(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        TokenEmbedding(**{"vocabulary_size": V, "width": M, **arguments})
