@@ -1,0 +1,81 @@
+"""The decoder alone: text that goes on."""
+
+import dataclasses
+
+import keras
+import tensorflow as tf
+
+from keras_transformer.layers import TokenEmbedding
+from keras_transformer.models.config import ModelConfig
+from keras_transformer.models.configured_model import ConfiguredModel
+from keras_transformer.models.decoder import Decoder
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LanguageModelConfig(ModelConfig):
+    """Settings of a `LanguageModel`.
+
+    Attributes: those of `ModelConfig`, and
+        num_layers: number of blocks.
+        is_packed: whether rows hold several documents, told apart by a second input, "segments".
+    """
+
+    num_layers: int = 6
+    is_packed: bool = False
+
+    depth_fields = ("num_layers",)
+
+
+@keras.saving.register_keras_serializable(package="keras_transformer")
+class LanguageModel(ConfiguredModel):
+    """A decoder without a memory (Radford et al. 2018, "Improving Language Understanding …").
+
+    A functional model: inputs `{"target": [B, T]}`, integer ids padded with `padding_id`; outputs
+    logits `[B, T, V]` of the token after each. With `is_packed`, inputs have `"segments": [B, T]`
+    too, and attention and positions stay within each segment (see `PackedSegments`). For decoding
+    it answers `initial_state` and `step`, with the same layers.
+
+    Args:
+        config: a `LanguageModelConfig`.
+        dtype: dtype policy of all layers, such as "mixed_bfloat16".
+        name: of the model.
+
+    Example:
+
+    >>> model = LanguageModel.from_preset("tiny", vocabulary_size=1000, attention="rotary")
+    >>> state = model.initial_state(batch_size=1, max_length=20)
+    >>> logits, state = model.step([[2, 5, 6]], state)
+    >>> logits.shape
+    TensorShape([1, 3, 1000])
+    """
+
+    config_class = LanguageModelConfig
+
+    def __init__(self, config, dtype=None, **kwargs):
+        dtype = self.check(config, dtype)
+        embedding = TokenEmbedding(
+            config.vocabulary_size, config.width, config.padding_id, name="embedding", dtype=dtype
+        )
+        decoder = Decoder(config, embedding, embedding, config.num_layers, dtype=dtype)
+        inputs = {"target": keras.Input((None,), dtype="int32", name="target")}
+        if config.is_packed:
+            inputs["segments"] = keras.Input((None,), dtype="int32", name="segments")
+        logits = decoder(inputs["target"], segments=inputs.get("segments"))
+        super().__init__(config, dtype, inputs, logits, **kwargs)
+        self.decoder = decoder
+
+    def initial_state(self, batch_size, max_length=None):
+        """The state before the first token; see `Decoder.initial_state`."""
+        return self.decoder.initial_state(batch_size, max_length)
+
+    def step(self, ids, state):
+        """Logits `[B, V]` after the next tokens `[B]`, and the state after them.
+
+        Also takes several tokens for each row, `[B, T]`, as of a prompt, and gives `[B, T, V]`.
+        """
+        return self.decoder.step(ids, state)
+
+    def attention_weights(self, target):
+        """All attention weights of a pass: `{"decoder": [B, N, H, T, T]}` for N blocks."""
+        _, weights = self.decoder(tf.convert_to_tensor(target), training=False, return_weights=True)
+        return {"decoder": tf.stack([block["self"] for block in weights], axis=1)}

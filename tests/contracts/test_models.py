@@ -1,0 +1,333 @@
+"""Every model, with every mechanism and scheme of positions that can be put into it."""
+
+import itertools
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_transformer.layers import MECHANISMS, SCHEMES
+from keras_transformer.losses import TokenCrossEntropy
+from keras_transformer.metrics import Perplexity, TokenAccuracy
+from keras_transformer.models import (
+    LanguageModel,
+    LanguageModelConfig,
+    TextEncoder,
+    TextEncoderConfig,
+    Transformer,
+    TransformerConfig,
+)
+
+VOCABULARY = 23
+SIZES = {
+    "vocabulary_size": VOCABULARY,
+    "width": 16,
+    "feed_forward_width": 24,
+    "num_heads": 4,
+    "max_length": 16,
+    "dropout": 0.0,
+}
+DECODER_VARIANTS = [
+    {"attention": name}
+    for name, kind in sorted(MECHANISMS.items())
+    if kind.supports_causal and kind.supports_cache
+] + [{"positions": name} for name in sorted(SCHEMES)]
+# Everything else that differs in kind, each at least once.
+FORM_VARIANTS = [
+    {"order": "pre", "normalization": "rms", "activation": "swiglu", "use_bias": False},
+    {"order": "post", "normalization": "rms", "num_key_value_heads": 2, "activation": "gelu"},
+    {"share_embeddings": "none"},
+    {"share_embeddings": "target", "target_vocabulary_size": 31},
+]
+ENCODER_VARIANTS = [{"attention": name} for name in sorted(MECHANISMS)]
+CROSS_VARIANTS = [
+    {"cross_attention": name} for name, kind in sorted(MECHANISMS.items()) if kind.supports_cross
+]
+
+
+def name_of(variant):
+    return "-".join(str(value) for value in variant.values())
+
+
+def transformer(**settings):
+    config = TransformerConfig(encoder_layers=2, decoder_layers=2, **{**SIZES, **settings})
+    return with_random_weights(Transformer(config))
+
+
+def language_model(**settings):
+    return with_random_weights(
+        LanguageModel(LanguageModelConfig(num_layers=2, **{**SIZES, **settings}))
+    )
+
+
+def text_encoder(**settings):
+    return with_random_weights(
+        TextEncoder(TextEncoderConfig(num_layers=2, **{**SIZES, **settings}))
+    )
+
+
+def with_random_weights(model):
+    """Biases and scales too, so that none of them can be forgotten unnoticed."""
+    random = np.random.default_rng(3)
+    for variable in model.trainable_variables:
+        variable.assign(variable + random.normal(0, 0.1, variable.shape))
+    return model
+
+
+SOURCE = np.array([[5, 6, 7, 8, 9, 3], [10, 11, 3, 0, 0, 0], [12, 3, 0, 0, 0, 0]])
+TARGET = np.array([[2, 13, 14, 15, 16, 17, 18], [2, 19, 20, 0, 0, 0, 0], [2, 21, 22, 5, 6, 0, 0]])
+IS_TOKEN = TARGET != 0
+
+every_decoder = pytest.mark.parametrize("variant", DECODER_VARIANTS, ids=name_of)
+
+
+# --- cached stepping ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("variant", DECODER_VARIANTS + CROSS_VARIANTS + FORM_VARIANTS, ids=name_of)
+def test_steps_equal_the_full_pass(variant):
+    """Rows of mixed lengths, the first three tokens in one step, then one by one."""
+    model = transformer(**variant)
+    logits = model({"source": SOURCE, "target": TARGET}).numpy()
+    state = model.initial_state(model.encode(SOURCE), max_length=9)
+    check_stepping(model, state, logits, jit=False)
+
+
+@every_decoder
+@pytest.mark.parametrize("jit", [False, True])
+def test_steps_of_a_language_model_equal_the_full_pass(variant, jit):
+    model = language_model(**variant)
+    logits = model({"target": TARGET}).numpy()
+    check_stepping(model, model.initial_state(len(TARGET), max_length=9), logits, jit)
+
+
+def check_stepping(model, state, logits, jit):
+    step = tf.function(model.step, jit_compile=jit)
+    shapes = tf.nest.map_structure(lambda tensor: (tensor.shape, tensor.dtype), state)
+    steps, state = step(tf.constant(TARGET[:, :3]), state)
+    np.testing.assert_allclose(steps[IS_TOKEN[:, :3]], logits[:, :3][IS_TOKEN[:, :3]], atol=1e-5)
+    for t in range(3, TARGET.shape[1]):
+        steps, state = step(tf.constant(TARGET[:, t]), state)
+        is_token = IS_TOKEN[:, t]
+        np.testing.assert_allclose(steps[is_token], logits[:, t][is_token], atol=1e-5)
+        assert int(state["position"]) == t + 1
+        now = tf.nest.map_structure(lambda tensor: (tensor.shape, tensor.dtype), state)
+        assert now == shapes
+
+
+def test_steps_ride_in_a_while_loop_and_can_be_reordered():
+    """What search relies on: a loop over steps, and rows gathered on the first axis of tensors."""
+    model = transformer()
+    logits = model({"source": SOURCE, "target": TARGET}).numpy()
+    order = tf.constant([2, 0, 1])
+
+    @tf.function
+    def decode(state):
+        def body(t, _, state):
+            logits, state = model.step(tf.constant(TARGET)[:, t], state)
+            return t + 1, logits, state
+
+        first = tf.zeros((len(TARGET), VOCABULARY))
+        _, last, state = tf.while_loop(lambda t, *_: t < 3, body, (0, first, state))
+        state = tf.nest.map_structure(
+            lambda tensor: tf.gather(tensor, order) if tensor.shape.rank else tensor, state
+        )
+        return last, model.step(tf.gather(TARGET[:, 3], order), state)[0]
+
+    third, fourth = decode(model.initial_state(model.encode(SOURCE), max_length=9))
+    np.testing.assert_allclose(third, logits[:, 2], atol=1e-5)
+    kept = [0, 1]  # the row that has ended is now the last
+    np.testing.assert_allclose(fourth.numpy()[kept], logits[[2, 0], 3], atol=1e-5)
+
+
+# --- what may not be seen -------------------------------------------------------------------------
+
+
+@every_decoder
+def test_a_token_is_seen_only_by_what_follows(variant):
+    model = transformer(**variant)
+    changed = TARGET.copy()
+    changed[:, 4:] = np.where(changed[:, 4:] != 0, 9, 0)
+    before = model({"source": SOURCE, "target": TARGET}).numpy()
+    after = model({"source": SOURCE, "target": changed}).numpy()
+    np.testing.assert_array_equal(before[:, :4], after[:, :4])
+    assert not np.allclose(before[0, 4:], after[0, 4:])
+
+
+@pytest.mark.parametrize("variant", ENCODER_VARIANTS, ids=name_of)
+def test_padding_changes_nothing(variant):
+    """More padding on either side gives the same logits, and the same vector for a text."""
+    if MECHANISMS[variant["attention"]].supports_causal:
+        model = transformer(**variant)
+        before = model({"source": SOURCE, "target": TARGET}).numpy()
+        wider = {"source": padded(SOURCE, 4), "target": padded(TARGET, 3)}
+        after = model(wider).numpy()[:, : TARGET.shape[1]]
+        np.testing.assert_allclose(before[IS_TOKEN], after[IS_TOKEN], atol=1e-5)
+    for pooling in ("mean", "max", "first"):
+        model = text_encoder(pooling=pooling, num_classes=3, **variant)
+        before, after = (model({"source": ids}) for ids in (SOURCE, padded(SOURCE, 4)))
+        np.testing.assert_allclose(before, after, atol=1e-5)
+
+
+def padded(ids, count):
+    return np.pad(ids, ((0, 0), (0, count)))
+
+
+@every_decoder
+def test_packed_documents_do_not_see_each_other(variant):
+    """A row of three documents gives what each gives alone."""
+    model = language_model(is_packed=True, **variant)
+    documents = [[2, 5, 6, 7], [2, 8], [2, 9, 10, 11, 12]]
+    row = np.array([[*itertools.chain(*documents), 0]])
+    segments = np.array([[i + 1 for i, ids in enumerate(documents) for _ in ids] + [0]])
+    logits = model({"target": row, "segments": segments}).numpy()[0]
+    alone = [
+        model({"target": np.array([ids]), "segments": np.ones((1, len(ids)), int)}).numpy()[0]
+        for ids in documents
+    ]
+    np.testing.assert_allclose(logits[:-1], np.concatenate(alone), atol=1e-5)
+
+
+def test_an_empty_row_and_an_empty_batch():
+    model = transformer()
+    inputs = {"source": np.array([[0, 0], [5, 3]]), "target": np.array([[0, 0], [2, 7]])}
+    logits = model(inputs).numpy()
+    assert np.all(np.isfinite(logits))
+    alone = model({"source": np.array([[5, 3]]), "target": np.array([[2, 7]])})
+    np.testing.assert_allclose(logits[1:], alone, atol=1e-5)
+    empty = np.zeros((0, 4), int)
+    assert model({"source": empty, "target": empty}).shape == (0, 4, VOCABULARY)
+
+
+# --- training -------------------------------------------------------------------------------------
+
+
+LABELS = padded(TARGET[:, 1:], 1)
+
+
+def check_fit(model, inputs, labels, loss, metrics=(), jit_compile=False):
+    """One batch, met again and again in each of two epochs, is learned."""
+    optimizer = keras.optimizers.Adam(0.01)
+    model.compile(optimizer, loss, metrics=list(metrics), jit_compile=jit_compile)
+    assert model.jit_compile is jit_compile
+    batches = tf.data.Dataset.from_tensors((inputs, labels)).repeat(8)
+    history = model.fit(batches, epochs=2, verbose=0, shuffle=False).history
+    assert all(np.isfinite(values).all() for values in history.values())
+    assert history["loss"][1] < history["loss"][0]
+    return history
+
+
+@pytest.mark.parametrize("jit", [False, True])
+@every_decoder
+def test_fit_learns(variant, jit):
+    settings = {**SIZES, **variant, "dropout": 0.1, "attention_dropout": 0.1}
+    model = LanguageModel(LanguageModelConfig(num_layers=1, **settings))
+    check_fit(model, {"target": TARGET}, LABELS, TokenCrossEntropy(), jit_compile=jit)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "jit"),
+    [("float32", False), ("float32", True), ("mixed_bfloat16", False), ("mixed_float16", False)],
+)
+def test_fit_of_a_transformer(dtype, jit):
+    config = TransformerConfig(encoder_layers=1, decoder_layers=1, **SIZES)
+    model = Transformer(config, dtype=dtype)
+    inputs = {"source": SOURCE, "target": TARGET}
+    check_precision(model, inputs, dtype)
+    metrics = [TokenAccuracy(), Perplexity()]
+    history = check_fit(model, inputs, LABELS, TokenCrossEntropy(0.1), metrics, jit)
+    assert history["token_accuracy"][1] > history["token_accuracy"][0]
+    assert history["perplexity"][1] < history["perplexity"][0]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16", "mixed_float16"])
+def test_fit_of_a_text_encoder(dtype):
+    config = TextEncoderConfig(num_layers=1, num_classes=3, **SIZES)
+    model = TextEncoder(config, dtype=dtype)
+    check_precision(model, {"source": SOURCE}, dtype)
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    check_fit(model, {"source": SOURCE}, np.array([0, 1, 2]), loss)
+
+
+def check_precision(model, inputs, dtype):
+    """Blocks compute in the policy's type; weights and logits are float32."""
+    assert model(inputs).dtype == "float32"
+    block = next(layer for layer in model.layers if layer.name.endswith("coder_0"))
+    assert block.compute_dtype == dtype.removeprefix("mixed_")
+    assert block.self_attention.mechanism.compute_dtype == block.compute_dtype
+    assert all(weight.dtype == "float32" for weight in model.weights)
+
+
+# --- saving ---------------------------------------------------------------------------------------
+
+MODELS = {
+    **{f"transformer-{name_of(v)}": (transformer, v) for v in CROSS_VARIANTS + FORM_VARIANTS},
+    **{f"language_model-{name_of(v)}": (language_model, v) for v in DECODER_VARIANTS},
+    **{f"text_encoder-{name_of(v)}": (text_encoder, v) for v in ENCODER_VARIANTS},
+    "packed": (language_model, {"is_packed": True}),
+    "classes": (text_encoder, {"num_classes": 3}),
+    "vectors": (text_encoder, {"pooling": "none"}),
+}
+
+
+def inputs_of(model):
+    """Some tokens for each of a model's inputs."""
+    arrays = {"source": SOURCE, "target": TARGET, "segments": np.cumsum(TARGET == 2, axis=1)}
+    return {name: arrays[name] for name in model.input}
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_clone_and_config_round_trip(kind):
+    make, settings = MODELS[kind]
+    model = make(**settings)
+    again = type(model).from_config(model.get_config())
+    assert again.get_config() == model.get_config()
+    assert again.config == model.config
+    for copy in (again, keras.models.clone_model(model)):
+        assert not np.array_equal(copy(inputs_of(model)), model(inputs_of(model)))
+        copy.set_weights(model.get_weights())
+        np.testing.assert_array_equal(copy(inputs_of(model)), model(inputs_of(model)))
+
+
+LOAD = """
+import json, sys
+import keras, numpy as np
+import keras_transformer
+expected = np.load(sys.argv[1] + "/expected.npz")
+for index in range(int(sys.argv[2])):
+    model = keras.models.load_model(f"{sys.argv[1]}/{index}.keras")
+    inputs = {name: expected[f"{index}-{name}"] for name in model.input}
+    np.testing.assert_array_equal(model(inputs), expected[f"{index}-outputs"])
+    if hasattr(model, "encode"):
+        model.encode(inputs["source"])
+print("loaded", sys.argv[2])
+"""
+
+
+def test_saved_models_load_in_a_fresh_process(tmp_path):
+    expected = {}
+    for index, (make, settings) in enumerate(MODELS.values()):
+        model = make(**settings)
+        model.save(tmp_path / f"{index}.keras")
+        for name, array in inputs_of(model).items():
+            expected[f"{index}-{name}"] = array
+        expected[f"{index}-outputs"] = model(inputs_of(model)).numpy()
+    np.savez(tmp_path / "expected.npz", **expected)
+    result = subprocess.run(
+        [sys.executable, "-W", "error::UserWarning", "-c", LOAD, tmp_path, str(len(MODELS))],
+        capture_output=True,
+        text=True,
+    )
+    assert result.stdout.strip() == f"loaded {len(MODELS)}", result.stderr
+
+
+@pytest.mark.parametrize("make", [transformer, language_model, text_encoder])
+def test_summary_names_the_blocks(make, capsys):
+    make().summary()
+    printed = capsys.readouterr().out
+    assert "coder_0" in printed
+    assert "coder_1" in printed
+    assert "Total params" in printed

@@ -1,0 +1,104 @@
+import dataclasses
+
+import pytest
+
+from keras_transformer.models import (
+    PRESETS,
+    LanguageModelConfig,
+    TextEncoderConfig,
+    TransformerConfig,
+)
+
+every_config = pytest.mark.parametrize(
+    "config_class", [TransformerConfig, LanguageModelConfig, TextEncoderConfig]
+)
+
+
+@every_config
+@pytest.mark.parametrize("name", PRESETS)
+def test_presets(config_class, name):
+    config = config_class.preset(name, vocabulary_size=100)
+    assert config.width == PRESETS[name]["width"]
+    assert {getattr(config, field) for field in config.depth_fields} == {PRESETS[name]["depth"]}
+
+
+def test_tiny_is_what_was_promised():
+    config = TransformerConfig.preset("tiny", vocabulary_size=100, dropout=0.25, encoder_layers=2)
+    assert (config.encoder_layers, config.decoder_layers) == (2, 4)
+    assert (config.width, config.feed_forward_width, config.num_heads) == (128, 256, 4)
+    assert config.dropout == 0.25
+
+
+def test_the_papers_models():
+    """Vaswani et al. 2017, table 3, and section 5.4 and 6.1 for dropout."""
+    base = TransformerConfig.preset("base", vocabulary_size=37_000)
+    assert (base.encoder_layers, base.decoder_layers, base.width) == (6, 6, 512)
+    assert (base.feed_forward_width, base.num_heads, base.dropout) == (2048, 8, 0.1)
+    big = TransformerConfig.preset("big", vocabulary_size=37_000)
+    assert (big.encoder_layers, big.decoder_layers, big.width) == (6, 6, 1024)
+    assert (big.feed_forward_width, big.num_heads, big.dropout) == (4096, 16, 0.3)
+    for config in (base, big):
+        assert (config.order, config.normalization, config.activation) == ("post", "layer", "relu")
+        assert config.position_scheme == "sinusoidal"
+        assert config.share_embeddings == "all"
+
+
+def test_positions_are_left_to_mechanisms_that_have_their_own():
+    config = LanguageModelConfig(vocabulary_size=10, attention="rotary")
+    assert config.position_scheme is None
+    assert dataclasses.replace(config, positions="learned").position_scheme == "learned"
+    assert dataclasses.replace(config, attention="scaled_dot_product").position_scheme
+    none = dataclasses.replace(config, attention="scaled_dot_product", positions="none")
+    assert none.position_scheme is None
+
+
+def test_configs_are_frozen():
+    config = TextEncoderConfig(vocabulary_size=10)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        config.width = 3
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"width": 500}, "`width` must be divisible by `num_heads`; got width=500 and num_heads=8"),
+        ({"width": 500}, "Use width=496 or 504, or another num_heads"),
+        ({"num_key_value_heads": 3}, "`num_heads` must be divisible by `num_key_value_heads`"),
+        ({"vocabulary_size": 0}, "`vocabulary_size` must be a whole number of at least 1; got 0"),
+        ({"encoder_layers": "six"}, "`encoder_layers` must be a whole number .*; got 'six'"),
+        ({"decoder_layers": True}, "`decoder_layers` must be a whole number .*; got True"),
+        ({"width": 512.0}, "`width` must be a whole number of at least 1; got 512.0"),
+        ({"dropout": 1}, r"`dropout` must be a number in \[0, 1\); got 1"),
+        ({"dropout": float("nan")}, r"`dropout` must be a number in \[0, 1\); got nan"),
+        ({"attention": "rotory"}, "`attention` must be one of .* Did you mean 'rotary'?"),
+        ({"cross_attention": "none"}, "`cross_attention` must be one of"),
+        ({"positions": "sinusoid"}, "`positions` must be one of .* Did you mean 'sinusoidal'?"),
+        ({"activation": "swisch"}, "Did you mean 'swish'?"),
+        ({"order": "Pre"}, "`order` must be one of 'post', 'pre'; got 'Pre'. Did you mean 'pre'?"),
+        ({"epsilon": float("inf")}, "`epsilon` must be a finite number above 0; got inf"),
+        ({"target_vocabulary_size": 9}, "needs one vocabulary.* Use share_embeddings='target'"),
+        ({"share_embeddings": "both"}, "`share_embeddings` must be one of 'all', 'none', 'target'"),
+    ],
+)
+def test_bad_settings(settings, message):
+    with pytest.raises(ValueError, match=message):
+        TransformerConfig(**{"vocabulary_size": 10, **settings})
+
+
+def test_bad_settings_of_a_text_encoder():
+    with pytest.raises(ValueError, match="`pooling` must be one of 'first', 'max', 'mean', 'none'"):
+        TextEncoderConfig(vocabulary_size=10, pooling="sum")
+    with pytest.raises(ValueError, match="`num_classes` must be a whole number of at least 1"):
+        TextEncoderConfig(vocabulary_size=10, num_classes=0)
+
+
+def test_unknown_preset():
+    with pytest.raises(ValueError, match=r"`preset` must be one of .* Did you mean .tiny.\?"):
+        TransformerConfig.preset("tinny", vocabulary_size=10)
+
+
+def test_unknown_options_of_a_mechanism():
+    with pytest.raises(ValueError, match=r"`attention_options` of .shaw.*max_distence"):
+        TransformerConfig(
+            vocabulary_size=10, attention="shaw", attention_options={"max_distence": 8}
+        )

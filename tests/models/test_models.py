@@ -1,0 +1,165 @@
+"""What is particular to the models; what holds for all their variants is in contracts/."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_transformer.models import (
+    LanguageModel,
+    TextEncoder,
+    TextEncoderConfig,
+    Transformer,
+    TransformerConfig,
+)
+
+SMALL = {
+    "vocabulary_size": 20,
+    "width": 16,
+    "feed_forward_width": 24,
+    "num_heads": 4,
+    "dropout": 0.0,
+}
+
+
+@pytest.mark.parametrize(("preset", "published"), [("base", 65e6), ("big", 213e6)])
+def test_parameter_counts_agree_with_the_paper(preset, published):
+    """Vaswani et al. 2017, table 3, with the shared vocabulary of about 37,000 of section 5.1."""
+    model = Transformer.from_preset(preset, vocabulary_size=37_000)
+    assert model.count_params() == pytest.approx(published, rel=0.03)
+
+
+def test_tiny_has_the_published_size():
+    """Wu et al. 2021: about 2.6M with a joint vocabulary of about 10,000."""
+    model = Transformer.from_preset("tiny", vocabulary_size=10_000)
+    assert model.count_params() == pytest.approx(2.6e6, rel=0.03)
+
+
+def test_is_a_functional_keras_model():
+    model = Transformer.from_preset("tiny", vocabulary_size=20)
+    assert isinstance(model, keras.Model)
+    assert {name: (tensor.shape, tensor.dtype) for name, tensor in model.input.items()} == {
+        "source": ((None, None), "int32"),
+        "target": ((None, None), "int32"),
+    }
+    assert (model.output.shape, model.output.dtype) == ((None, None, 20), "float32")
+    names = [layer.name for layer in model.layers]
+    assert [name for name in names if name.startswith("encoder_") and name[-1].isdigit()] == [
+        f"encoder_{i}" for i in range(4)
+    ]
+    features = keras.Model(model.input, model.get_layer("encoder_3").output)
+    inputs = {"source": np.array([[5, 3]]), "target": np.array([[2]])}
+    np.testing.assert_allclose(features(inputs), model.encode([[5, 3]]).states, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("sharing", "sizes"),
+    [
+        ({"share_embeddings": "all"}, [20]),
+        ({"share_embeddings": "target"}, [20, 20]),
+        ({"share_embeddings": "none"}, [20, 20, 20]),
+        ({"share_embeddings": "target", "target_vocabulary_size": 30}, [20, 30]),
+        ({"share_embeddings": "none", "target_vocabulary_size": 30}, [20, 30, 30]),
+    ],
+)
+def test_sharing_of_embeddings(sharing, sizes):
+    config = TransformerConfig(**SMALL, encoder_layers=1, decoder_layers=1, **sharing)
+    model = Transformer(config)
+    tables = [weight for weight in model.weights if weight.name == "embeddings"]
+    assert sorted(table.shape[0] for table in tables) == sizes
+    assert model.output.shape[-1] == sizes[-1]
+
+
+def test_attention_weights():
+    config = TransformerConfig(**SMALL, encoder_layers=2, decoder_layers=3)
+    model = Transformer(config)
+    source, target = np.array([[5, 6, 3, 0]]), np.array([[2, 7, 8]])
+    weights = model.attention_weights(source, target)
+    assert {name: tuple(tensor.shape) for name, tensor in weights.items()} == {
+        "encoder": (1, 2, 4, 4, 4),
+        "decoder": (1, 3, 4, 3, 3),
+        "cross": (1, 3, 4, 3, 4),
+    }
+    np.testing.assert_allclose(np.sum(weights["cross"], -1), 1, atol=1e-5)
+    assert not np.any(weights["cross"].numpy()[..., 3])
+    language_model = LanguageModel.from_preset("tiny", vocabulary_size=20)
+    assert language_model.attention_weights(target)["decoder"].shape == (1, 4, 4, 3, 3)
+    encoder = TextEncoder.from_preset("tiny", vocabulary_size=20)
+    assert encoder.attention_weights(source)["encoder"].shape == (1, 4, 4, 4, 4)
+
+
+def test_memory_says_what_is_padding():
+    encoder = TextEncoder.from_preset("tiny", vocabulary_size=20)
+    memory = encoder.encode([[5, 3, 0]])
+    assert memory.states.shape == (1, 3, 128)
+    assert memory.mask.numpy().tolist() == [[True, True, False]]
+
+
+@pytest.mark.parametrize(
+    ("settings", "shape"),
+    [
+        ({}, (2, 16)),
+        ({"num_classes": 5}, (2, 5)),
+        ({"pooling": "none"}, (2, 3, 16)),
+        ({"pooling": "none", "num_classes": 5}, (2, 3, 5)),
+    ],
+)
+def test_outputs_of_a_text_encoder(settings, shape):
+    model = TextEncoder(TextEncoderConfig(**SMALL, num_layers=1, **settings))
+    assert model({"source": np.array([[5, 6, 3], [7, 3, 0]])}).shape == shape
+
+
+class TestRoomInTheState:
+    def test_eager(self):
+        model = LanguageModel.from_preset("tiny", vocabulary_size=20)
+        state = model.initial_state(1, max_length=3)
+        _, state = model.step([[2, 5]], state)
+        _, state = model.step([6], state)
+        with pytest.raises(ValueError, match=r"room for max_length=3 tokens.*Ask initial_state"):
+            model.step([7], state)
+
+    def test_in_a_graph(self):
+        model = LanguageModel.from_preset("tiny", vocabulary_size=20)
+        step = tf.function(model.step)
+        _, state = step(tf.constant([[2, 5, 6]]), model.initial_state(1, max_length=3))
+        with pytest.raises(tf.errors.InvalidArgumentError, match="room for max_length=3 tokens"):
+            step(tf.constant([[7, 8, 9]]), state)
+
+    def test_default_is_the_config(self):
+        model = LanguageModel.from_preset("tiny", vocabulary_size=20, max_length=11)
+        state = model.initial_state(2)
+        assert state["layers"][0]["self"]["key"].shape == (2, 4, 11, 32)
+
+    @pytest.mark.parametrize("max_length", [0, -1, 2.5])
+    def test_bad_lengths(self, max_length):
+        model = LanguageModel.from_preset("tiny", vocabulary_size=20)
+        with pytest.raises(ValueError, match="`max_length` must be a whole number of at least 1"):
+            model.initial_state(1, max_length=max_length)
+
+
+def test_ids_of_the_wrong_rank():
+    model = LanguageModel.from_preset("tiny", vocabulary_size=20)
+    with pytest.raises(ValueError, match=r"`ids` must have shape \[B\] or \[B, T\]; got \(\)"):
+        model.step(3, model.initial_state(1))
+
+
+def test_a_model_is_made_from_its_own_config():
+    with pytest.raises(
+        ValueError, match=r"Transformer is made from a TransformerConfig; got 'tiny'"
+    ):
+        Transformer("tiny")
+
+
+def test_xla_is_not_the_default_on_a_cpu():
+    model = LanguageModel.from_preset("tiny", vocabulary_size=20)
+    model.compile("adam", "mse")
+    assert model.jit_compile is bool(tf.config.list_physical_devices("GPU"))
+    model.compile("adam", "mse", jit_compile=True)
+    assert model.jit_compile is True
+
+
+def test_learned_positions_end_at_the_models_max_length():
+    model = LanguageModel.from_preset("tiny", vocabulary_size=20, positions="learned", max_length=4)
+    assert model({"target": np.array([[2, 5, 6, 7]])}).shape == (1, 4, 20)
+    with pytest.raises(ValueError, match="max_length=4"):
+        model({"target": np.array([[2, 5, 6, 7, 8]])})
