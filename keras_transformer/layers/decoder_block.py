@@ -2,6 +2,7 @@
 
 import keras
 
+from keras_transformer.layers.attention.mechanism import serialize_mechanism
 from keras_transformer.layers.transformer_block import TransformerBlock
 
 
@@ -144,8 +145,7 @@ class DecoderBlock(TransformerBlock):
         return inputs_shape
 
     def get_config(self):
-        mechanism = self.cross_attention.mechanism
         return {
             **super().get_config(),
-            "cross_attention": keras.saving.serialize_keras_object(mechanism),
+            "cross_attention": serialize_mechanism(self.cross_attention.mechanism),
         }

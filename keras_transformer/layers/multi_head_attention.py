@@ -9,7 +9,7 @@ from keras_transformer.checks import (
     require_rank,
     require_rate,
 )
-from keras_transformer.layers.attention.mechanism import make_mechanism
+from keras_transformer.layers.attention.mechanism import make_mechanism, serialize_mechanism
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
@@ -293,7 +293,7 @@ class MultiHeadAttention(keras.layers.Layer):
             "num_heads": self.num_heads,
             "head_width": self.head_width,
             "num_key_value_heads": self.num_key_value_heads,
-            "mechanism": keras.saving.serialize_keras_object(self.mechanism),
+            "mechanism": serialize_mechanism(self.mechanism),
             "dropout": self.dropout,
             "use_bias": self.use_bias,
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),

@@ -3,14 +3,18 @@
 import keras
 from keras import ops
 
+from keras_transformer.checks import require_integer
+
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
 class PackedSegments(keras.layers.Layer):
     """Who may attend to whom, and positions, where a row holds several documents.
 
+    Args:
+        padding_number: the number that stands for no document.
+
     Call arguments:
-        inputs: integers `[B, T]`, the same within a document, different in its neighbours; 0 for
-            padding.
+        inputs: integers `[B, T]`, the same within a document, different in all others of its row.
 
     Returns:
         attention mask, boolean `[B, T, T]`: True within a document;
@@ -24,12 +28,17 @@ class PackedSegments(keras.layers.Layer):
     array([[0, 1, 2, 0, 1, 0]], dtype=int32)
     """
 
+    def __init__(self, padding_number=0, **kwargs):
+        super().__init__(**kwargs)
+        self.padding_number = require_integer("padding_number", padding_number, minimum=0)
+
     def build(self, inputs_shape):
         self.built = True
 
     def call(self, inputs):
         rows, columns = ops.expand_dims(inputs, 2), ops.expand_dims(inputs, 1)
-        is_together = ops.logical_and(ops.equal(rows, columns), ops.not_equal(rows, 0))  # [B, T, T]
+        is_document = ops.not_equal(rows, self.padding_number)  # [B, T, 1]
+        is_together = ops.logical_and(ops.equal(rows, columns), is_document)  # [B, T, T]
         index = ops.arange(ops.shape(inputs)[1], dtype="int32")
         is_before = ops.expand_dims(index, 1) > ops.expand_dims(index, 0)  # [T, T]
         earlier = ops.logical_and(is_together, is_before)
@@ -44,3 +53,6 @@ class PackedSegments(keras.layers.Layer):
 
     def compute_output_shape(self, inputs_shape):
         return (*inputs_shape, inputs_shape[-1]), inputs_shape
+
+    def get_config(self):
+        return {**super().get_config(), "padding_number": self.padding_number}

@@ -2,6 +2,7 @@
 
 import keras
 
+from keras_transformer.layers.attention.mechanism import serialize_mechanism
 from keras_transformer.layers.feed_forward import FeedForward
 from keras_transformer.layers.multi_head_attention import MultiHeadAttention
 from keras_transformer.layers.residual import Residual
@@ -112,7 +113,7 @@ class TransformerBlock(keras.layers.Layer):
             "num_heads": self.num_heads,
             "feed_forward_width": self.feed_forward_width,
             "num_key_value_heads": self.num_key_value_heads,
-            "attention": keras.saving.serialize_keras_object(self.self_attention.mechanism),
+            "attention": serialize_mechanism(self.self_attention.mechanism),
             "activation": self.activation,
             "normalization": self.normalization,
             "order": self.order,

@@ -150,6 +150,16 @@ def test_a_model_is_made_from_its_own_config():
         Transformer("tiny")
 
 
+@pytest.mark.parametrize("rate", ["dropout", "attention_dropout", "activation_dropout"])
+def test_each_dropout_of_the_config_acts_in_training_only(rate):
+    model = LanguageModel.from_preset("tiny", vocabulary_size=20, **{"dropout": 0.0, rate: 0.5})
+    inputs = {"target": np.array([[2, 5, 6, 7]])}
+    np.testing.assert_array_equal(model(inputs), model(inputs))
+    first, second = (model(inputs, training=True).numpy() for _ in range(2))
+    assert not np.allclose(first, second)
+    assert not np.allclose(first, model(inputs))
+
+
 def test_xla_is_not_the_default_on_a_cpu():
     model = LanguageModel.from_preset("tiny", vocabulary_size=20)
     model.compile("adam", "mse")

@@ -43,8 +43,9 @@ class Alibi(ScaledDotProduct):
     encodes_positions = True
 
     def score(self, query, key, query_offset):
-        slopes = ops.convert_to_tensor(head_slopes(query.shape[1]), dtype="float32")  # [H]
-        distance = ops.cast(ops.abs(distances(query, key, query_offset)), "float32")  # [T, S]
-        penalty = ops.reshape(slopes, (-1, 1, 1)) * distance  # [H, T, S]
         scores = super().score(query, key, query_offset)
-        return ops.cast(scores, keras.backend.result_type(scores.dtype, "float32")) - penalty
+        # Distances are whole numbers, of which half precision holds few.
+        scores = ops.cast(scores, keras.backend.result_type(scores.dtype, "float32"))
+        slopes = ops.convert_to_tensor(head_slopes(query.shape[1]), dtype=scores.dtype)  # [H]
+        distance = ops.cast(ops.abs(distances(query, key, query_offset)), scores.dtype)  # [T, S]
+        return scores - ops.reshape(slopes, (-1, 1, 1)) * distance  # [B, H, T, S]

@@ -38,6 +38,13 @@ def make_mechanism(mechanism, dropout=0.0, **kwargs):
     return kind(dropout=dropout, **kwargs)
 
 
+def serialize_mechanism(mechanism):
+    """A mechanism's settings as `make_mechanism` takes them, without what building it added."""
+    config = keras.saving.serialize_keras_object(mechanism)
+    config.pop("build_config", None)
+    return config
+
+
 class AttentionMechanism(keras.layers.Layer):
     """Base of everything that lets queries look at keys and gather values.
 
