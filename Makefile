@@ -24,7 +24,7 @@ quickstart: $(INSTALLED)
 	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python training/quickstart.py
 
 test: $(INSTALLED)
-	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
+	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
 test-slow: $(INSTALLED)
 	$(BIN)/python -m pytest -m slow

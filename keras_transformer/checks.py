@@ -31,6 +31,20 @@ def require_integer(name, value, minimum):
     return int(value)
 
 
+def require_seed(name, value):
+    """Returns `value` as an `int` if it is a whole number of 64 bits."""
+    if require_integer(name, value, minimum=0) >= 2**64:
+        raise ValueError(f"`{name}` must be below 2**64; got {value!r}.")
+    return int(value)
+
+
+def require_boolean(name, value):
+    """Returns `value` if it is True or False, not something that counts as one of them."""
+    if not isinstance(value, bool):
+        raise ValueError(f"`{name}` must be True or False; got {value!r}.")
+    return value
+
+
 def require_rate(name, value):
     """Returns `value` as a `float` if it lies in [0, 1): a share of dropout or smoothing."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 <= value < 1:

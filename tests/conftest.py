@@ -7,9 +7,14 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
     os.environ.setdefault("TF_NUM_INTEROP_THREADS", "1")
 
+import hypothesis
 import keras
 import numpy as np
 import pytest
+
+# Property tests are never judged by the clock, and draw the same examples every time.
+hypothesis.settings.register_profile("keras_transformer", deadline=None, derandomize=True)
+hypothesis.settings.load_profile("keras_transformer")
 
 
 @pytest.fixture(autouse=True)

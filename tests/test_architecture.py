@@ -11,7 +11,7 @@ ROOT = pathlib.Path(keras_transformer.__file__).parent
 
 # Each may import itself and what stands before it: the way of the data, left to right.
 ORDER = [
-    {"version", "errors", "checks"},
+    {"version", "errors", "checks", "atomic"},
     {"text"},
     {"data"},
     {"layers"},

@@ -106,7 +106,7 @@ def test_half_precision_logits_are_computed_in_float32(dtype):
     assert tape.gradient(losses, half).dtype == dtype
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     lengths=st.lists(st.integers(0, 5), min_size=1, max_size=4),
     extra_columns=st.integers(0, 4),

@@ -38,7 +38,7 @@ BOTH = pytest.mark.parametrize(
 
 
 @BOTH
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(
     lengths=st.lists(st.integers(0, 6), min_size=1, max_size=8),
     batch_sizes=st.lists(st.integers(1, 3), min_size=8, max_size=8),

@@ -24,7 +24,7 @@ def paper_rate(n, width, warmup_steps, factor=1.0):
     return factor * width**-0.5 * min(n**-0.5, n * warmup_steps**-1.5)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     step=st.integers(0, 20_000) | st.integers(9_900_000, 10_100_000),
     width=st.integers(1, 4096),
