@@ -1,0 +1,39 @@
+"""Strings to ids and back, in the graph; learning a vocabulary.
+
+Every module of this package is imported, so that a tokenizer in a file of its own registers itself.
+"""
+
+import importlib
+import pkgutil
+
+from keras_transformer.text.byte_tokenizer import ByteTokenizer
+from keras_transformer.text.learning import learn_tokenizer
+from keras_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
+from keras_transformer.text.special_ids import END_ID, PADDING_ID, START_ID, UNKNOWN_ID
+from keras_transformer.text.tokenizer import (
+    Tokenizer,
+    load_tokenizer,
+    registered_tokenizers,
+    tokenizer_class,
+)
+from keras_transformer.text.tokenizer_pair import TokenizerPair
+from keras_transformer.text.wordpiece_tokenizer import WordPieceTokenizer
+
+for _module in pkgutil.iter_modules(__path__):
+    importlib.import_module(f"{__name__}.{_module.name}")
+
+__all__ = [
+    "END_ID",
+    "PADDING_ID",
+    "START_ID",
+    "UNKNOWN_ID",
+    "ByteTokenizer",
+    "SentencePieceTokenizer",
+    "Tokenizer",
+    "TokenizerPair",
+    "WordPieceTokenizer",
+    "learn_tokenizer",
+    "load_tokenizer",
+    "registered_tokenizers",
+    "tokenizer_class",
+]
