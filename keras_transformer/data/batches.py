@@ -1,0 +1,133 @@
+"""What all batches have in common: a number goes in, a batch comes out."""
+
+import abc
+import functools
+import hashlib
+import json
+
+import numpy as np
+import tensorflow as tf
+
+from keras_transformer import checks
+
+
+class Batches(abc.ABC):
+    """Batches of a corpus, each a pure function of corpus, settings, seed, epoch and number.
+
+    So there is no state to save and nothing to replay: a run that stopped at (epoch, number) goes
+    on with `dataset(start=(epoch, number))`. All epochs have the same number of batches,
+    `len(batches)`, and in each of them every example that is not too long occurs exactly once.
+
+    A batch is what `model.fit` takes: a dictionary of inputs, labels, and for labelled texts
+    weights. 0 is padding. Where the examples do not fill the last batches of an epoch, rows of
+    nothing but padding do, so that no batch has a shape of its own; a loss that ignores label 0
+    does not see them.
+
+    ```python
+    model.fit(batches.dataset(), steps_per_epoch=len(batches), epochs=10)
+    ```
+
+    Args:
+        cache: the `TokenCache`.
+        seed: of the order, from 0 to 2**64 - 1.
+    """
+
+    def __init__(self, cache, seed):
+        self.cache = cache
+        self.seed = checks.require_seed("seed", seed)
+        # A dataset reads ahead over the end of an epoch: then two plans are in use.
+        self._plans = functools.lru_cache(maxsize=2)(self._make_plan)
+
+    @property
+    @abc.abstractmethod
+    def element_spec(self):
+        """The structure of a batch: nested `tf.TensorSpec`s."""
+
+    @abc.abstractmethod
+    def __len__(self):
+        """The number of batches in an epoch."""
+
+    @abc.abstractmethod
+    def batch(self, epoch, number):
+        """Returns batch `number` of `epoch`, NumPy arrays in the structure of `element_spec`."""
+
+    @abc.abstractmethod
+    def report(self):
+        """Returns a `BatchReport`: how many examples, batches and tokens, how much padding."""
+
+    @abc.abstractmethod
+    def settings(self):
+        """Returns, for JSON, what else than cache and seed the batches depend on."""
+
+    @abc.abstractmethod
+    def _make_plan(self, epoch):
+        """Returns what is in the batches of an epoch."""
+
+    def plan(self, epoch):
+        """Returns what is in the batches of an epoch; `plan(epoch)[n]` is for batch n."""
+        return self._plans(checks.require_integer("epoch", epoch, minimum=0))
+
+    def fingerprint(self):
+        """Returns a hash of all that the batches depend on.
+
+        Keep it with a checkpoint: a run that is resumed with another one gets other batches.
+        """
+        parts = [type(self).__name__, self.cache.key, self.seed, self.settings()]
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+    def part(self, epoch, number, worker, workers):
+        """Returns a worker's part of a batch: every `workers`-th row, from row `worker` on.
+
+        All parts of a batch have one shape (the last row may be padding), so that workers that
+        train together stay together. The parts together have exactly the rows of the batch. A part
+        may be nothing but padding: divide a sum of losses by the number of labels in the whole
+        batch, not in the part.
+        """
+
+        def share(array):
+            rows = -(-len(array) // workers)
+            mine = array[worker::workers]
+            return np.pad(mine, [(0, rows - len(mine))] + [(0, 0)] * (array.ndim - 1))
+
+        return tf.nest.map_structure(share, self.batch(epoch, number))
+
+    def dataset(self, start=(0, 0), epochs=None, worker=0, workers=1):
+        """Returns a `tf.data.Dataset` of batches, for `model.fit` or a loop of one's own.
+
+        Args:
+            start: the epoch and the number of the first batch.
+            epochs: how many epochs to go through, the one of `start` included, of which only the
+                rest is given. None: without end, so tell `fit` `steps_per_epoch=len(batches)`.
+            worker: the number of this worker, from 0.
+            workers: how many workers share the rows of each batch, see `part`.
+        """
+        epoch = checks.require_integer("epoch of start", start[0], minimum=0)
+        number = checks.require_integer("number of start", start[1], minimum=0)
+        checks.require_positive_integer("workers", workers)
+        checks.require_integer("worker", worker, minimum=0)
+        if number >= len(self):
+            raise ValueError(f"`start` must be in an epoch of {len(self)} batches; got {start}.")
+        if worker >= workers:
+            raise ValueError(f"`worker` must be below `workers`={workers}; got {worker}.")
+        first = epoch * len(self) + number
+        if epochs is None:
+            steps = tf.data.Dataset.counter(first)
+        else:
+            checks.require_positive_integer("epochs", epochs)
+            steps = tf.data.Dataset.range(first, (epoch + epochs) * len(self))
+        specs = tf.nest.flatten(self.element_spec)
+
+        def load(step):
+            return tf.nest.flatten(self.part(*divmod(int(step), len(self)), worker, workers))
+
+        def load_in_graph(step):
+            tensors = tf.numpy_function(load, [step], [spec.dtype for spec in specs])
+            for tensor, spec in zip(tensors, specs, strict=True):
+                tensor.set_shape(spec.shape)
+            return tf.nest.pack_sequence_as(self.element_spec, tensors)
+
+        dataset = steps.map(load_in_graph).prefetch(tf.data.AUTOTUNE)
+        options = tf.data.Options()
+        # The workers have their parts already: TensorFlow must not take parts of them again.
+        options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
+        return dataset.with_options(options)

@@ -1,0 +1,151 @@
+"""Two files that must stay in step."""
+
+import gzip
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from keras_transformer.data import ParallelCorpus, ReadingRules
+from keras_transformer.errors import UserError
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(**files):
+        paths = {name: tmp_path / name for name in files}
+        for name, content in files.items():
+            paths[name].write_bytes(content)
+        return paths
+
+    return write
+
+
+def test_pairs_in_file_order_again_and_again(write):
+    corpus = ParallelCorpus(**write(source=b"eins\nzwei\n", target=b"one\ntwo\n"))
+    assert corpus.columns == ("source", "target")
+    assert list(corpus) == list(corpus) == [("eins", "one"), ("zwei", "two")]
+
+
+def test_two_iterations_at_once_do_not_disturb_each_other(write):
+    corpus = ParallelCorpus(**write(source=b"1\n2\n", target=b"a\nb\n"))
+    assert list(zip(corpus, corpus, strict=True)) == [(("1", "a"),) * 2, (("2", "b"),) * 2]
+
+
+def test_several_files_go_together_one_by_one(tmp_path, write):
+    write(**{"1.de": b"eins\n", "2.de": b"zwei\n", "1.en": gzip.compress(b"one\n"), "2.en": b"two"})
+    corpus = ParallelCorpus(source=tmp_path / "*.de", target=[tmp_path / "*.en"])
+    assert list(corpus) == [("eins", "one"), ("zwei", "two")]
+
+
+def test_numbers_of_files_differ(tmp_path, write):
+    write(**{"1.de": b"eins\n", "2.de": b"zwei\n", "1.en": b"one\n"})
+    message = (
+        f"{tmp_path}/1.de: source files: 2, but target files: 1 ({tmp_path}/1.en first). "
+        "Give one target file for each source file."
+    )
+    with pytest.raises(UserError, match=re.escape(message)):
+        ParallelCorpus(source=tmp_path / "*.de", target=tmp_path / "1.en")
+
+
+@pytest.mark.parametrize(("source_lines", "target_lines"), [(3, 1_205), (1_205, 3), (0, 2), (2, 0)])
+def test_line_counts_differ(write, source_lines, target_lines):
+    paths = write(source=b"line\n" * source_lines, target=b"line\n" * target_lines)
+    message = (
+        f"{paths['source']}: line count {source_lines:,}, but {paths['target']}: line count "
+        f"{target_lines:,}. Line n of one must go with line n of the other: find what is missing."
+    )
+    with pytest.raises(UserError, match=re.escape(message)):
+        ParallelCorpus(**paths).check()
+    with pytest.raises(UserError, match=re.escape(message)):
+        list(ParallelCorpus(**paths))
+
+
+def test_lines_moved_between_files_are_noticed(tmp_path, write):
+    # The totals agree, the files do not.
+    write(**{"1.de": b"1\n2\n", "2.de": b"3\n", "1.en": b"1\n", "2.en": b"2\n3\n"})
+    with pytest.raises(UserError, match=r"1\.de: line count 2, but .*1\.en: line count 1\."):
+        ParallelCorpus(source=tmp_path / "*.de", target=tmp_path / "*.en").check()
+
+
+def test_a_blank_side_takes_the_pair_out(write):
+    corpus = ParallelCorpus(**write(source=b"1\n\n3\n \n5\n", target=b"a\nb\n\n\ne\n"))
+    assert list(corpus) == [("1", "a"), ("5", "e")]
+    assert corpus.check().blank_lines == 3
+
+
+@pytest.mark.parametrize("bad_side", ["source", "target"])
+def test_a_bad_side_is_named_or_takes_the_pair_out(write, bad_side):
+    files = {"source": b"1\n2\n3\n", "target": b"a\nb\nc\n"}
+    files[bad_side] = files[bad_side][:2] + b"\xff\n" + files[bad_side][4:]
+    paths = write(**files)
+    with pytest.raises(UserError, match=re.escape(f"{paths[bad_side]}:2:1: byte 0xFF is not")):
+        ParallelCorpus(**paths).check()
+    corpus = ParallelCorpus(**paths, rules=ReadingRules(on_bad_line="skip"))
+    assert list(corpus) == [("1", "a"), ("3", "c")]
+    assert corpus.check().bad_lines == 1
+
+
+@pytest.mark.parametrize("cut_side", ["source", "target"])
+def test_truncated_gzip_names_the_right_side(write, cut_side):
+    content = gzip.compress(b"".join(b"%d\n" % number**9 for number in range(9_000)))
+    files = {"source": content, "target": content}
+    files[cut_side] = content[: len(content) // 2]
+    paths = write(**files)
+    message = re.escape(str(paths[cut_side])) + r":\d+: gzip ends early"
+    with pytest.raises(UserError, match=message):
+        ParallelCorpus(**paths).check()
+
+
+def test_a_side_that_is_too_long_takes_the_pair_out(write):
+    paths = write(source=b"1\n222222\n3\n\n", target=b"a\nb\ncccccc\ndddddd\n")
+    corpus = ParallelCorpus(**paths, rules=ReadingRules(max_characters=5))
+    assert list(corpus) == [("1", "a")]
+    report = corpus.check()
+    assert (report.too_long, report.blank_lines) == (3, 0)
+
+
+def test_the_same_file_on_both_sides(tmp_path, write):
+    path = write(both=b"one\ntwo\n")["both"]
+    link = tmp_path / "link"
+    link.symlink_to(path)
+    report = ParallelCorpus(source=path, target=link).check()
+    assert report.identical_sides == 2
+    assert report.warnings == (
+        f"{path} and {link} are the same file: the model would learn to copy.",
+        "2 of 2 pairs have the same text on both sides. Is the target really the translation?",
+    )
+
+
+def test_identical_columns_in_two_files(write):
+    report = ParallelCorpus(**write(source=b"one\ntwo\n", target=b"one\ntwo\n")).check()
+    assert [text for text in report.warnings if "same text on both sides" in text]
+
+
+def test_a_missing_side_is_known_at_once(tmp_path, write):
+    path = write(source=b"one\n")["source"]
+    with pytest.raises(UserError, match=r"train\.en: no such file"):
+        ParallelCorpus(source=path, target=tmp_path / "train.en")
+
+
+side = st.lists(st.text("ab \n\r\u2028\x85", max_size=4), max_size=6).map("".join)
+
+
+@given(source=side, target=side)
+def test_pairs_never_shift(tmp_path_factory, source, target):
+    folder = tmp_path_factory.mktemp("pairs")
+    (folder / "source").write_bytes(source.encode())
+    (folder / "target").write_bytes(target.encode())
+    rules = ReadingRules(on_bad_line="skip")
+    corpus = ParallelCorpus(folder / "source", folder / "target", rules)
+    source_lines, target_lines = (text.removesuffix("\n").split("\n") for text in (source, target))
+    if (len(source_lines) if source else 0) != (len(target_lines) if target else 0):
+        with pytest.raises(UserError, match="line count"):
+            list(corpus)
+        return
+    all_pairs = {
+        (first.removesuffix("\r"), second.removesuffix("\r"))
+        for first, second in zip(source_lines, target_lines, strict=True)
+    }
+    assert set(corpus) <= all_pairs

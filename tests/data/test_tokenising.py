@@ -1,0 +1,255 @@
+import logging
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+
+from keras_transformer.data import Corpus, MemoryCorpus, ParallelCorpus, tokenise_corpus
+from keras_transformer.errors import UserError
+from keras_transformer.text import ByteTokenizer
+
+
+class CountingCorpus(MemoryCorpus):
+    """Counts how often it is read."""
+
+    readings = 0
+
+    def read(self, tally):
+        self.readings += 1
+        return super().read(tally)
+
+
+class FailingCorpus(Corpus):
+    """Thousands of examples, and then an error."""
+
+    columns = ("text",)
+    name = "failing"
+
+    def read(self, tally):
+        for number in range(20_000):
+            yield (f"text {number}",)
+        raise UserError("failing:20001: a bad line. Put it right.")
+
+    def fingerprint(self):
+        return "failing"
+
+
+def contents(cache):
+    """All ids of a cache, example by example."""
+    examples = []
+    for column in cache.columns.values():
+        begins, counts = column.spans(np.arange(len(cache)))
+        ids = column.gather(begins, counts)
+        examples.append(np.split(ids, np.cumsum(counts)[:-1]))
+    return [[ids.tolist() for ids in example] for example in zip(*examples, strict=True)]
+
+
+def test_is_made_once(tmp_path, pairs):
+    corpus = CountingCorpus(pairs)
+    first = tokenise_corpus(corpus, ByteTokenizer(), tmp_path)
+    second = tokenise_corpus(corpus, ByteTokenizer(), tmp_path)
+    assert corpus.readings == 1
+    assert first.path == second.path
+    assert first.key == second.key
+
+
+def test_keeps_the_order_of_many_chunks(tmp_path):
+    examples = [(f"{number}", f"{number * 7}") for number in range(30_000)]
+    done = []
+    cache = tokenise_corpus(MemoryCorpus(examples), ByteTokenizer(), tmp_path, progress=done.append)
+    assert contents(cache) == [
+        [[byte + 4 for byte in text.encode()] for text in pair] for pair in examples
+    ]
+    assert done == sorted(done)
+    assert done[-1] == 30_000
+    assert len(done) > 2
+
+
+def test_is_another_one_for_anything_else(tmp_path, pairs):
+    class OtherBytes(ByteTokenizer, registered_name="other_bytes_of_a_test"):
+        hash = "other"
+
+    corpus, tokenizer = MemoryCorpus(pairs), ByteTokenizer()
+    caches = [
+        tokenise_corpus(corpus, tokenizer, tmp_path),
+        tokenise_corpus(MemoryCorpus(pairs[1:]), tokenizer, tmp_path),
+        tokenise_corpus(corpus, OtherBytes(), tmp_path),
+        tokenise_corpus(corpus, {"source": tokenizer, "target": OtherBytes()}, tmp_path),
+        tokenise_corpus(corpus, {"source": OtherBytes(), "target": tokenizer}, tmp_path),
+        tokenise_corpus(corpus, tokenizer, tmp_path, keep_text=True),
+    ]
+    assert len({cache.path for cache in caches}) == len(caches)
+
+
+def test_a_file_that_changed_gets_a_new_cache(tmp_path):
+    source, target = tmp_path / "source", tmp_path / "target"
+    source.write_text("eins\n")
+    target.write_text("one\n")
+    tokenise_corpus(ParallelCorpus(source, target), ByteTokenizer(), tmp_path / "caches")
+    target.write_text("two\n")
+    cache = tokenise_corpus(ParallelCorpus(source, target), ByteTokenizer(), tmp_path / "caches")
+    assert contents(cache)[0][1] == [byte + 4 for byte in b"two"]
+
+
+@pytest.mark.parametrize("damage", ["flipped", "half-written", "of another key"])
+def test_a_damaged_cache_is_reported_and_built_again(tmp_path, pairs, damage, caplog):
+    corpus = MemoryCorpus(pairs)
+    cache = tokenise_corpus(corpus, ByteTokenizer(), tmp_path)
+    wanted = contents(cache)
+    path = cache.path
+    if damage == "flipped":
+        ids = bytearray((path / "source.ids").read_bytes())
+        ids[17] ^= 4
+        (path / "source.ids").write_bytes(ids)
+    elif damage == "half-written":
+        (path / "cache.json").unlink()
+        (path / "target.ids").unlink()
+    else:
+        for file in path.iterdir():
+            file.unlink()
+        path.rmdir()
+        other = tokenise_corpus(MemoryCorpus(pairs[1:]), ByteTokenizer(), tmp_path)
+        other.path.rename(path)
+    with caplog.at_level(logging.WARNING):
+        cache = tokenise_corpus(corpus, ByteTokenizer(), tmp_path)
+    assert caplog.text.count("damaged and will be built again") == 1
+    assert str(path) in caplog.text
+    assert cache.path == path
+    assert contents(cache) == wanted
+
+
+def test_readers_of_a_replaced_cache_keep_it(tmp_path, pairs):
+    corpus = MemoryCorpus(pairs)
+    old = tokenise_corpus(corpus, ByteTokenizer(), tmp_path)
+    wanted = contents(old)
+    (old.path / "cache.json").unlink()
+    tokenise_corpus(corpus, ByteTokenizer(), tmp_path)
+    assert contents(old) == wanted
+
+
+def test_an_error_of_the_corpus_comes_out_and_leaves_nothing(tmp_path):
+    with pytest.raises(UserError, match="failing:20001: a bad line"):
+        tokenise_corpus(FailingCorpus(), ByteTokenizer(), tmp_path)
+    assert [path.suffix for path in tmp_path.iterdir()] == [".lock"]
+
+
+def test_an_empty_corpus_is_the_users_mistake(tmp_path):
+    with pytest.raises(UserError, match="nothing: no examples"):
+        tokenise_corpus(MemoryCorpus([], name="nothing"), ByteTokenizer(), tmp_path)
+    assert [path.suffix for path in tmp_path.iterdir()] == [".lock"]
+
+
+def test_a_corpus_that_changes_meanwhile_is_an_error(tmp_path, pairs):
+    class ChangingCorpus(CountingCorpus):
+        name = "changing"
+
+        def fingerprint(self):
+            return f"after {self.readings} readings"
+
+    with pytest.raises(UserError, match=r"changed while it was being tokenised\. Run again"):
+        tokenise_corpus(ChangingCorpus(pairs), ByteTokenizer(), tmp_path)
+    assert [path.suffix for path in tmp_path.iterdir()] == [".lock"]
+
+
+@pytest.mark.parametrize(("shift", "message"), [(-101, "got 0 to 21"), (200, "got 301 to 322")])
+def test_refuses_ids_that_are_none(tmp_path, shift, message):
+    class WrongBytes(ByteTokenizer, registered_name=f"wrong_bytes_of_a_test_{shift}"):
+        def tokenize(self, strings):
+            return super().tokenize(strings) + shift
+
+    with pytest.raises(ValueError, match=f"column 'source' must give ids from 1 to 259.*{message}"):
+        tokenise_corpus(MemoryCorpus([("av", "a")]), WrongBytes(), tmp_path)
+
+
+def test_refuses_tokenizers_of_other_columns(tmp_path, pairs):
+    with pytest.raises(ValueError, match=r"columns \['source', 'target'\]; got \['source'\]"):
+        tokenise_corpus(MemoryCorpus(pairs), {"source": ByteTokenizer()}, tmp_path)
+
+
+def test_refuses_a_directory_that_cannot_be_one(tmp_path, pairs):
+    (tmp_path / "file").write_text("")
+    for directory in (tmp_path / "file", tmp_path / "file" / "caches"):
+        with pytest.raises(UserError, match=r"cannot hold the token cache .*\. Give a directory"):
+            tokenise_corpus(MemoryCorpus(pairs), ByteTokenizer(), directory)
+
+
+def test_a_line_of_a_million_characters_is_kept(tmp_path):
+    corpus = MemoryCorpus([("a", "b"), ("ä" * 10**6, "b"), ("a", "c")])
+    cache = tokenise_corpus(corpus, ByteTokenizer(), tmp_path)
+    assert cache.columns["source"].longest == 2 * 10**6
+    assert contents(cache)[2][1] == [ord("c") + 4]
+
+
+def test_removes_what_a_killed_process_left(tmp_path, pairs):
+    corpus = MemoryCorpus(pairs)
+    key = tokenise_corpus(corpus, ByteTokenizer(), tmp_path / "elsewhere").key
+    code = f"""
+        import os, signal, sys
+        from keras_transformer.data import MemoryCorpus, tokenise_corpus
+        from keras_transformer.text import ByteTokenizer
+        kill = lambda examples: os.kill(os.getpid(), signal.SIGKILL)
+        tokenise_corpus(MemoryCorpus({pairs!r}), ByteTokenizer(), sys.argv[1], progress=kill)
+    """
+    directory = tmp_path / "caches"
+    killed = subprocess.run([sys.executable, "-c", textwrap.dedent(code), directory], check=False)
+    assert killed.returncode < 0
+    assert not (directory / key).exists()
+    assert list(directory.glob(f".{key}.*"))
+    cache = tokenise_corpus(corpus, ByteTokenizer(), directory)
+    assert sorted(path.name for path in directory.iterdir()) == [key, f"{key}.lock"]
+    assert len(cache) == len(pairs)
+
+
+def test_a_full_disk_leaves_nothing_behind(tmp_path):
+    # A limit on the size of files stands for a full disk: both fail in the middle of a write.
+    code = """
+        import errno, resource, sys
+        from keras_transformer.data import MemoryCorpus, tokenise_corpus
+        from keras_transformer.text import ByteTokenizer
+        corpus = MemoryCorpus([(f"number {n}", "x") for n in range(50_000)])
+        resource.setrlimit(resource.RLIMIT_FSIZE, (500_000, 500_000))
+        try:
+            tokenise_corpus(corpus, ByteTokenizer(), sys.argv[1])
+        except OSError as error:
+            print(errno.errorcode[error.errno], error)
+    """
+    directory = tmp_path / "caches"
+    process = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code), directory],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "EFBIG" in process.stdout
+    assert "while writing the token cache: make room, or move the cache" in process.stdout
+    assert str(directory) in process.stdout
+    assert [path.suffix for path in directory.iterdir()] == [".lock"]
+
+
+def test_a_second_process_waits_for_the_cache_of_the_first(tmp_path, pairs):
+    code = f"""
+        import logging, sys
+        from keras_transformer.data import MemoryCorpus, tokenise_corpus
+        from keras_transformer.text import ByteTokenizer
+        logging.basicConfig(level=logging.INFO, stream=sys.stdout)
+        read = lambda examples: print("read by itself")
+        corpus = MemoryCorpus({pairs!r})
+        cache = tokenise_corpus(corpus, ByteTokenizer(), sys.argv[1], progress=read)
+        print("has", cache.path)
+    """
+    second = []
+
+    def start_second_process(examples):
+        command = [sys.executable, "-c", textwrap.dedent(code), tmp_path]
+        second.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
+        assert any(
+            "Another process is building this token cache" in line for line in second[0].stdout
+        )
+
+    cache = tokenise_corpus(
+        MemoryCorpus(pairs), ByteTokenizer(), tmp_path, progress=start_second_process
+    )
+    answer, _ = second[0].communicate()
+    assert answer == f"has {cache.path}\n"

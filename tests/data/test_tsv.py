@@ -1,0 +1,128 @@
+"""Tab-separated files, right and wrong."""
+
+import re
+
+import pytest
+
+from keras_transformer.data import ReadingRules, TsvCorpus
+from keras_transformer.errors import UserError
+
+SKIP = ReadingRules(on_bad_line="skip")
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(text, name="pairs.tsv"):
+        path = tmp_path / name
+        path.write_bytes(text.encode())
+        return path
+
+    return write
+
+
+def test_two_columns(write):
+    corpus = TsvCorpus(write("eins\tone\r\nzwei Worte\ttwo words"))
+    assert corpus.columns == ("source", "target")
+    assert list(corpus) == [("eins", "one"), ("zwei Worte", "two words")]
+
+
+@pytest.mark.parametrize(
+    ("line", "columns"),
+    [("nur eins", "1 column"), ("a\tb\tc", "3 columns"), ("a\tb\t", "3 columns")],
+)
+def test_a_wrong_number_of_columns(write, line, columns):
+    path = write(f"eins\tone\n{line}\ndrei\tthree\n")
+    message = (
+        f"{path}:2: {columns}, but 2 columns (source, target) were expected. Put one tab between "
+        'two columns, or leave such lines out with on_bad_line="skip".'
+    )
+    with pytest.raises(UserError, match=re.escape(message)):
+        TsvCorpus(path).check()
+    corpus = TsvCorpus(path, rules=SKIP)
+    assert list(corpus) == [("eins", "one"), ("drei", "three")]
+    report = corpus.check()
+    assert report.bad_lines == 1
+    assert report.warnings == (
+        f"Bad lines skipped: 1; the first: {path}:2: {columns}, but 2 columns (source, "
+        "target) were expected.",
+    )
+
+
+def test_columns_by_name_in_any_order(write):
+    path = write("7\tone\t0.5\teins\n")
+    assert list(TsvCorpus(path, columns=("id", "target", "score", "source"))) == [("eins", "one")]
+    documents = TsvCorpus(path, columns=("id", "text", "-", "-"))
+    assert (documents.columns, list(documents)) == (("text",), [("one",)])
+    labelled = TsvCorpus(path, columns=("label", "text", "-", "-"))
+    assert (labelled.columns, list(labelled)) == (("text", "label"), [("one", "7")])
+
+
+@pytest.mark.parametrize(
+    "columns", [("source",), ("a", "b"), ("source", "target", "text"), ("source", "source"), ()]
+)
+def test_impossible_columns(write, columns):
+    with pytest.raises(
+        ValueError, match=r"The columns must be one of .*; got " + re.escape(str(columns))
+    ):
+        TsvCorpus(write("a\tb\n"), columns=columns)
+
+
+def test_blank_fields_and_lines_are_counted_and_skipped(write):
+    report = TsvCorpus(write("a\tb\n\t\n\n  \nc\t \n\td\n")).check()
+    assert (report.examples, report.blank_lines, report.bad_lines) == (1, 5, 0)
+
+
+def test_header(write):
+    path = write("source\ttarget\neins\tone\n")
+    assert list(TsvCorpus(path, has_header=True)) == [("eins", "one")]
+    assert TsvCorpus(path, has_header=True).check().warnings == ("There is only one example.",)
+
+
+@pytest.mark.parametrize("header", ["source\ttarget", "en\tde", "Source \tTarget"])
+def test_a_line_that_looks_like_a_header(write, header):
+    path = write(f"{header}\neins\tone\nzwei\ttwo\n")
+    corpus = TsvCorpus(path)
+    assert len(list(corpus)) == 3
+    shown = header.replace("\t", ", ")
+    assert corpus.check().warnings == (
+        f"{path}:1: looks like a header ({shown}) but is read as an example. If it is one, set "
+        "has_header=True.",
+    )
+
+
+def test_a_first_line_that_does_not_look_like_a_header(write):
+    assert TsvCorpus(write("ja\tyes\nnein\tno\n")).check().warnings == ()
+
+
+def test_each_file_has_its_own_header(tmp_path, write):
+    write("source\ttarget\neins\tone\n", "1.tsv")
+    write("source\ttarget\nzwei\ttwo\n", "2.tsv")
+    corpus = TsvCorpus(tmp_path / "*.tsv", has_header=True)
+    assert list(corpus) == [("eins", "one"), ("zwei", "two")]
+
+
+def test_a_header_that_contradicts_the_columns(write):
+    path = write("target\tsource\none\teins\n")
+    message = (
+        f"{path}:1: the header calls column 2 'source', but `columns` says it is column 1. "
+        "Put `columns` in the order of the file."
+    )
+    with pytest.raises(UserError, match=re.escape(message)):
+        TsvCorpus(path, has_header=True).check()
+
+
+def test_a_header_of_another_width(write):
+    path = write("id\tsource\ttarget\n1\teins\tone\n")
+    message = (
+        f"{path}:1: the header has 3 columns, but 2 columns (source, target) were expected. "
+        "Name every column of the file in `columns`."
+    )
+    with pytest.raises(UserError, match=re.escape(message)):
+        TsvCorpus(path, has_header=True).check()
+
+
+def test_only_the_columns_that_are_read_can_be_too_long(write):
+    path = write("123456789\ta\tb\n1\taaaa\tb\n2\taaa\tbbb\n")
+    corpus = TsvCorpus(path, ("id", "source", "target"), rules=ReadingRules(max_characters=3))
+    assert list(corpus) == [("a", "b"), ("aaa", "bbb")]
+    assert corpus.check().too_long == 1
