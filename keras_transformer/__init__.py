@@ -11,7 +11,7 @@ from keras_transformer.version import __version__
 
 # TensorFlow takes seconds to import. The command line must answer `--help` sooner, and be the one
 # to quieten TensorFlow's start, so it imports for itself what it needs.
-if Path(getattr(sys, "argv", [""])[0]).stem != "keras-transformer":
+if Path(getattr(sys, "argv", [""])[0]).name != "keras-transformer":
     import keras
 
     if keras.backend.backend() != "tensorflow":

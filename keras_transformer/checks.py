@@ -78,6 +78,25 @@ def require_divisible(name, value, divisor_name, divisor):
     return value // divisor
 
 
+def require_even(name, value):
+    """Returns `value` if two divide it."""
+    if value % 2:
+        raise ValueError(
+            f"`{name}` must be even; got {value}. Use {name}={value - 1} or {value + 1}."
+        )
+    return value
+
+
+def require_known_width(name, shape):
+    """Returns the last axis of a shape if it is known before any data comes."""
+    if shape[-1] is None:
+        raise ValueError(
+            f"The last axis of `{name}` must be known, as it decides the shapes of weights; got "
+            f"{tuple(shape)}. Give it in keras.Input((None, width))."
+        )
+    return shape[-1]
+
+
 def require_rank(name, tensor, ranks):
     """Checks that a tensor's rank is one of `ranks`, a mapping from rank to the shape's letters."""
     if len(tensor.shape) not in ranks:

@@ -63,6 +63,13 @@ def matching_labels_and_logits(labels, logits):
             "`logits` must have one row of V scores for each label; got labels of shape "
             f"{tuple(labels.shape)} and logits of shape {tuple(logits.shape)}."
         )
+    if not (labels.shape.is_fully_defined() and logits.shape[:-1].is_fully_defined()):
+        # Both are flattened later on: [3, 2] and [2, 3, V] would pass for each other.
+        tf.debugging.assert_equal(
+            tf.shape(labels),
+            tf.shape(logits)[:-1],
+            "`logits` must have one row of V scores for each label.",
+        )
     if logits.dtype in (tf.float16, tf.bfloat16):
         logits = tf.cast(logits, tf.float32)
     # Ids may come as floats: under `tf.distribute`, `fit` builds its metrics with such labels.
@@ -116,7 +123,7 @@ class TokenCrossEntropy(keras.losses.Loss):
 
     Args:
         label_smoothing: the share of the probability that is spread evenly over the vocabulary.
-        padding_id: the label of positions that do not count.
+        padding_id: the label of positions that do not count; an id of the vocabulary.
         name: name of the loss.
 
     Call arguments:

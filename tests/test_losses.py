@@ -365,3 +365,12 @@ def test_two_replicas_learn_the_weights_of_one_device(two_replicas):
 
 if __name__ == "__main__":
     print_results_of_two_replicas()
+
+
+def test_labels_and_logits_of_other_shapes_do_not_pass_in_a_graph():
+    """Flattened they would: both have six rows."""
+    ids = tf.TensorSpec([None, None], tf.int32)
+    loss = tf.function(TokenCrossEntropy(), input_signature=[ids, tf.TensorSpec([None, None, 7])])
+    assert np.isfinite(loss(tf.ones([2, 3], tf.int32), tf.zeros([2, 3, 7])))
+    with pytest.raises(tf.errors.InvalidArgumentError, match="one row of V scores for each label"):
+        loss(tf.ones([3, 2], tf.int32), tf.zeros([2, 3, 7]))

@@ -2,8 +2,9 @@
 
 import keras
 
-from keras_transformer.layers.attention.mechanism import serialize_mechanism
-from keras_transformer.layers.transformer_block import TransformerBlock
+from keras_transformer.layers.attention.mechanism import make_mechanism, serialize_mechanism
+from keras_transformer.layers.multi_head_attention import symbolic
+from keras_transformer.layers.transformer_block import TransformerBlock, as_tuple
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
@@ -45,13 +46,14 @@ class DecoderBlock(TransformerBlock):
         self, num_heads, feed_forward_width, cross_attention="scaled_dot_product", **kwargs
     ):
         super().__init__(num_heads, feed_forward_width, **kwargs)
-        self.cross_attention = self._attention("cross_attention", cross_attention)
-        self.cross_attention_residual = self._residual("cross_attention_residual")
+        self.cross_mechanism = serialize_mechanism(make_mechanism(cross_attention))
+        self.cross_attention = None
 
     def build(self, inputs_shape, memory_shape=None):
-        self.has_memory = memory_shape is not None
-        if self.has_memory:
+        if memory_shape is not None:
+            self.cross_attention = self._attention("cross_attention", self.cross_mechanism)
             self.cross_attention.build(inputs_shape, memory_shape)
+            self.cross_attention_residual = self._residual("cross_attention_residual")
             self.cross_attention_residual.build(inputs_shape)
         super().build(inputs_shape)
 
@@ -69,6 +71,7 @@ class DecoderBlock(TransformerBlock):
         memory_mask=None,
         training=None,
     ):
+        self._check_memory(memory, cache)
         weights, new_cache = {}, {}
         outputs, extras = self.attend(
             self.self_attention,
@@ -76,7 +79,7 @@ class DecoderBlock(TransformerBlock):
             inputs,
             training,
             attention_mask=attention_mask,
-            query_mask=mask if inputs_mask is None else inputs_mask,
+            query_mask=inputs_mask if mask is None else mask,
             use_causal_mask=use_causal_mask,
             return_weights=return_weights,
             cache=cache and cache["self"],
@@ -86,7 +89,7 @@ class DecoderBlock(TransformerBlock):
             weights["self"] = extras.pop(0)
         if cache is not None:
             new_cache["self"] = extras.pop(0)
-        if self.has_memory:
+        if self.cross_attention is not None:
             outputs, extras = self.attend(
                 self.cross_attention,
                 self.cross_attention_residual,
@@ -113,8 +116,9 @@ class DecoderBlock(TransformerBlock):
             memory: `[B, S, N]`, for a block that attends to one.
             memory_mask: boolean `[B, S]`, False for padding.
         """
+        self._check_memory(memory, cache=None)
         cache = {"self": self.self_attention.initial_cache(batch_size, max_length)}
-        if self.has_memory:
+        if self.cross_attention is not None:
             cache["memory"] = self.cross_attention.project_memory(memory, memory_mask)
         return cache
 
@@ -125,21 +129,46 @@ class DecoderBlock(TransformerBlock):
         attention_mask=None,
         use_causal_mask=True,
         return_weights=False,
+        cache=None,
         **kwargs,
     ):
-        own = self.self_attention.compute_output_spec(
-            inputs,
-            attention_mask=attention_mask,
-            use_causal_mask=use_causal_mask,
-            return_weights=return_weights,
+        self._check_memory(memory, cache)
+        outputs, *extras = as_tuple(
+            self.self_attention.compute_output_spec(
+                inputs,
+                attention_mask=attention_mask,
+                use_causal_mask=use_causal_mask,
+                return_weights=return_weights,
+                cache=cache and cache["self"],
+            )
         )
-        cross = self.has_memory and self.cross_attention.compute_output_spec(
-            inputs, memory, return_weights=return_weights
-        )
-        if not return_weights:
-            return own
-        weights = {"self": own[1], **({"cross": cross[1]} if self.has_memory else {})}
-        return own[0], weights
+        asked_for = []
+        if return_weights:
+            asked_for.append({"self": extras.pop(0)})
+        if cache is not None:
+            asked_for.append({name: symbolic(part) for name, part in cache.items()})
+        if self.cross_attention is not None:
+            _, *cross = as_tuple(
+                self.cross_attention.compute_output_spec(
+                    inputs,
+                    memory,
+                    projected_memory=cache and cache["memory"],
+                    return_weights=return_weights,
+                )
+            )
+            if return_weights:
+                asked_for[0]["cross"] = cross[0]
+        return (outputs, *asked_for) if asked_for else outputs
+
+    def _check_memory(self, memory, cache):
+        """A memory that comes or goes after the first call would change the forward pass."""
+        has_memory = memory is not None or (cache is not None and "memory" in cache)
+        if has_memory != (self.cross_attention is not None):
+            was, now = ("with", "without") if self.cross_attention else ("without", "with")
+            raise ValueError(
+                f"DecoderBlock '{self.name}' was first called {was} a memory and is now called "
+                f"{now} one. Use a block for each."
+            )
 
     def compute_output_shape(self, inputs_shape, memory_shape=None):
         return inputs_shape
@@ -147,5 +176,5 @@ class DecoderBlock(TransformerBlock):
     def get_config(self):
         return {
             **super().get_config(),
-            "cross_attention": serialize_mechanism(self.cross_attention.mechanism),
+            "cross_attention": self.cross_mechanism,
         }

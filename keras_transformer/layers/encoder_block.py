@@ -44,7 +44,7 @@ class EncoderBlock(TransformerBlock):
             inputs,
             training,
             attention_mask=attention_mask,
-            query_mask=mask if inputs_mask is None else inputs_mask,
+            query_mask=inputs_mask if mask is None else mask,
             return_weights=return_weights,
         )
         outputs = self.feed(outputs, training)

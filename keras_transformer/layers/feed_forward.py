@@ -3,7 +3,13 @@
 import keras
 from keras import ops
 
-from keras_transformer.checks import require_choice, require_positive_integer, require_rate
+from keras_transformer.checks import (
+    require_boolean,
+    require_choice,
+    require_known_width,
+    require_positive_integer,
+    require_rate,
+)
 
 PLAIN_ACTIVATIONS = ("relu", "gelu", "swish")
 # Shazeer 2020, "GLU Variants Improve Transformer": what each does to its gate.
@@ -60,14 +66,14 @@ class FeedForward(keras.layers.Layer):
         self.width = require_positive_integer("width", width)
         self.activation = require_choice("activation", activation, ACTIVATIONS)
         self.dropout = require_rate("dropout", dropout)
-        self.use_bias = bool(use_bias)
+        self.use_bias = require_boolean("use_bias", use_bias)
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.bias_initializer = keras.initializers.get(bias_initializer)
         self.dropout_layer = keras.layers.Dropout(self.dropout, dtype=self.dtype_policy)
         self.supports_masking = True
 
     def build(self, inputs_shape):
-        model_width = inputs_shape[-1]
+        model_width = require_known_width("inputs", inputs_shape)
         activation = GATES.get(self.activation, self.activation)
         self.inner = self._dense("inner", model_width, self.width, activation)
         self.linear = None

@@ -4,12 +4,19 @@ import keras
 from keras import ops
 
 from keras_transformer.checks import (
+    require_boolean,
     require_divisible,
+    require_known_width,
     require_positive_integer,
     require_rank,
     require_rate,
 )
 from keras_transformer.layers.attention.mechanism import make_mechanism, serialize_mechanism
+
+
+def symbolic(cache):
+    """Symbolic tensors of the shapes and types in a cache."""
+    return {name: keras.KerasTensor(value.shape, value.dtype) for name, value in cache.items()}
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
@@ -41,7 +48,8 @@ class MultiHeadAttention(keras.layers.Layer):
         return_weights: whether to return the weights `[B, H, T, S]` (before dropout) as well.
         cache: for self-attention over what came before: what `initial_cache` gave, or the call
             before this one. The updated cache is returned last.
-        offset: number of positions already in the cache.
+        offset: number of positions already in the cache; with those of `query` it must not be
+            more than the cache has room for.
         projected_memory: for cross-attention step by step: what `project_memory` gave, in place of
             `memory`.
 
@@ -70,9 +78,11 @@ class MultiHeadAttention(keras.layers.Layer):
     ):
         super().__init__(**kwargs)
         self.num_heads = require_positive_integer("num_heads", num_heads)
-        self.head_width = head_width and require_positive_integer("head_width", head_width)
+        self.head_width = head_width
+        if head_width is not None:
+            require_positive_integer("head_width", head_width)
         self.num_key_value_heads = require_positive_integer(
-            "num_key_value_heads", num_key_value_heads or num_heads
+            "num_key_value_heads", num_heads if num_key_value_heads is None else num_key_value_heads
         )
         require_divisible(
             "num_heads", self.num_heads, "num_key_value_heads", self.num_key_value_heads
@@ -81,17 +91,18 @@ class MultiHeadAttention(keras.layers.Layer):
         self.mechanism = make_mechanism(
             mechanism, self.dropout, name="mechanism", dtype=self.dtype_policy
         )
-        self.use_bias = bool(use_bias)
+        self.use_bias = require_boolean("use_bias", use_bias)
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.bias_initializer = keras.initializers.get(bias_initializer)
         self.supports_masking = True
 
     def build(self, query_shape, memory_shape=None):
-        width = query_shape[-1]
-        self.width = width
+        self.width = width = require_known_width("query", query_shape)
         if self.head_width is None:
             self.head_width = require_divisible("width", width, "num_heads", self.num_heads)
-        memory_width = width if memory_shape is None else memory_shape[-1]
+        memory_width = width
+        if memory_shape is not None:
+            memory_width = require_known_width("memory", memory_shape)
         query_units = self.num_heads * self.head_width
         key_units = self.num_key_value_heads * self.head_width
         self.query_projection = self._projection("query", width, query_units)
@@ -131,13 +142,12 @@ class MultiHeadAttention(keras.layers.Layer):
         training=None,
     ):
         is_cross = memory is not None or projected_memory is not None
-        self._check_use(attention_mask, use_causal_mask, cache, is_cross)
+        self._check_use(query, memory, attention_mask, use_causal_mask, cache, is_cross)
         queries = self._split(self.query_projection, query, self.num_heads)  # [B, H, T, D]
         if is_cross:
             keys_and_values = projected_memory or self._project(memory, memory_mask)
         else:
-            own_mask = mask if query_mask is None else query_mask
-            keys_and_values = self._project(query, own_mask)
+            keys_and_values = self._project(query, query_mask if mask is None else mask)
             queries, keys_and_values["key"] = self.mechanism.place(
                 queries, keys_and_values["key"], offset
             )
@@ -161,8 +171,13 @@ class MultiHeadAttention(keras.layers.Layer):
         """An empty cache for `max_length` positions, for self-attention step by step.
 
         Its layout is fixed: keys and values `[B, K, L, D]`, and which positions hold a token,
-        boolean `[B, L]`.
+        boolean `[B, L]`. The layer must have been called or built before.
         """
+        if not self.built:
+            raise ValueError(
+                f"MultiHeadAttention '{self.name}' does not know its shapes yet. Call it once, or "
+                "build((None, None, width)), before initial_cache."
+            )
         shape = (batch_size, self.num_key_value_heads, max_length, self.head_width)
         return {
             "key": ops.zeros(shape, dtype=self.compute_dtype),
@@ -185,7 +200,6 @@ class MultiHeadAttention(keras.layers.Layer):
 
     def _split(self, projection, inputs, num_heads):
         """Projects `[B, T, M]` to heads `[B, H, T, D]`."""
-        require_rank("query and memory", inputs, {3: "B, T, M"})
         batch_size, length, width = ops.shape(inputs)
         # Two dimensions, because the gradient of a three-dimensional product is built row by row.
         projected = projection(ops.reshape(inputs, (-1, width)))  # [B·T, H·D]
@@ -237,10 +251,13 @@ class MultiHeadAttention(keras.layers.Layer):
         key_mask = ops.expand_dims(ops.cast(key_mask, "bool"), (1, 2))  # [B, 1, 1, S]
         return key_mask if attention_mask is None else ops.logical_and(attention_mask, key_mask)
 
-    def _check_use(self, attention_mask, use_causal_mask, cache, is_cross):
+    def _check_use(self, query, memory, attention_mask, use_causal_mask, cache, is_cross):
         self.mechanism.check_use(
             is_causal=use_causal_mask, is_cached=cache is not None, is_cross=is_cross
         )
+        require_rank("query", query, {3: "B, T, M"})
+        if memory is not None:
+            require_rank("memory", memory, {3: "B, S, N"})
         if attention_mask is None:
             return
         if len(attention_mask.shape) == 2:
@@ -250,12 +267,28 @@ class MultiHeadAttention(keras.layers.Layer):
                 "mask[:, None, :], for one mask [T, S] for all rows pass mask[None]."
             )
         require_rank("attention_mask", attention_mask, {3: "B, T, S", 4: "B, H, T, S"})
+        self._check_mask_shape(query, memory, attention_mask, cache)
         if keras.backend.is_float_dtype(attention_mask.dtype):
             dtype = keras.backend.standardize_dtype(attention_mask.dtype)
             raise ValueError(
                 f"`attention_mask` must be boolean, True = attend; got {dtype}. Pass mask > 0 or "
                 "the like."
             )
+
+    def _check_mask_shape(self, query, memory, attention_mask, cache):
+        key_length = (query if memory is None else memory).shape[1]
+        if cache is not None:
+            key_length = cache["key"].shape[2]
+        wanted = (query.shape[0], self.num_heads, query.shape[1], key_length)
+        shape = tuple(attention_mask.shape)
+        if len(shape) == 3:
+            wanted = wanted[:1] + wanted[2:]
+        for have, want in zip(shape, wanted, strict=True):
+            if None not in (have, want) and have not in (1, want):
+                raise ValueError(
+                    f"`attention_mask` must be broadcastable to {wanted}, "
+                    f"{'[B, T, S]' if len(shape) == 3 else '[B, H, T, S]'}; got {shape}."
+                )
 
     def compute_output_spec(
         self,
@@ -269,7 +302,7 @@ class MultiHeadAttention(keras.layers.Layer):
         **kwargs,
     ):
         is_cross = memory is not None or projected_memory is not None
-        self._check_use(attention_mask, use_causal_mask, cache, is_cross)
+        self._check_use(query, memory, attention_mask, use_causal_mask, cache, is_cross)
         outputs = [keras.KerasTensor(query.shape, dtype=self.compute_dtype)]
         if return_weights:
             if cache is not None:
@@ -281,7 +314,7 @@ class MultiHeadAttention(keras.layers.Layer):
             weights_shape = (query.shape[0], self.num_heads, query.shape[1], key_length)
             outputs.append(keras.KerasTensor(weights_shape, dtype=self.compute_dtype))
         if cache is not None:
-            outputs.append({k: keras.KerasTensor(v.shape, dtype=v.dtype) for k, v in cache.items()})
+            outputs.append(symbolic(cache))
         return tuple(outputs) if len(outputs) > 1 else outputs[0]
 
     def compute_output_shape(self, query_shape, memory_shape=None):

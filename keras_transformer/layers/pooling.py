@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from keras_transformer.checks import require_choice
+from keras_transformer.checks import require_choice, require_rank
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
@@ -37,7 +37,8 @@ class Pooling(keras.layers.Layer):
         self.built = True
 
     def call(self, inputs, mask=None, inputs_mask=None):
-        mask = mask if inputs_mask is None else inputs_mask
+        require_rank("inputs", inputs, {3: "B, T, M"})
+        mask = inputs_mask if mask is None else mask
         if mask is None:
             mask = ops.ones(ops.shape(inputs)[:2], dtype="bool")
         mask = ops.expand_dims(ops.cast(mask, "bool"), -1)  # [B, T, 1]

@@ -32,11 +32,15 @@ class Residual(keras.layers.Layer):
         inputs: `[..., M]`, the x above.
         change: `[..., M]`, what the sublayer made of `enter(inputs)`.
 
+    It is a part for layers to be made of: in a functional model, where `enter` would be a second
+    layer, put `keras.layers.LayerNormalization` and `keras.layers.Add` instead.
+
     Example:
 
-    >>> x = keras.Input((None, 64))
+    >>> x = keras.random.normal((2, 5, 64))
     >>> residual, sublayer = Residual(order="pre"), keras.layers.Dense(64)
-    >>> y = residual(x, sublayer(residual.enter(x)))
+    >>> residual(x, sublayer(residual.enter(x))).shape
+    TensorShape([2, 5, 64])
     """
 
     def __init__(self, order="pre", normalization="layer", dropout=0.0, epsilon=1e-6, **kwargs):

@@ -28,7 +28,9 @@ class TokenEmbedding(keras.layers.Layer):
             which gives scaled embeddings and logits of about unit size.
 
     Call arguments:
-        inputs: integer ids `[...]`, or with `reverse=True` vectors `[..., M]`.
+        inputs: integer ids `[...]`, or with `reverse=True` vectors `[..., M]`. An id outside the
+            vocabulary is an error on the CPU; GPUs and XLA, which have no run-time errors, read it
+            as some other token or as zeros.
         reverse: whether to give logits `[..., V]`, in float32 at least, instead of vectors `[...,
             M]`.
 
@@ -54,6 +56,11 @@ class TokenEmbedding(keras.layers.Layer):
         self.vocabulary_size = require_positive_integer("vocabulary_size", vocabulary_size)
         self.width = require_positive_integer("width", width)
         self.padding_id = require_integer("padding_id", padding_id, minimum=0)
+        if self.padding_id >= self.vocabulary_size:
+            raise ValueError(
+                f"`padding_id` must be an id below vocabulary_size={vocabulary_size}; got "
+                f"{padding_id}."
+            )
         self.scale = bool(scale)
         self.embeddings_initializer = keras.initializers.get(
             embeddings_initializer or keras.initializers.RandomNormal(stddev=width**-0.5)
@@ -76,7 +83,7 @@ class TokenEmbedding(keras.layers.Layer):
             logits = tf.matmul(flat, self.embeddings, transpose_b=True)  # [B·T, V]
             logits = ops.cast(logits, self.logits_dtype)
             return ops.reshape(logits, (*ops.shape(inputs)[:-1], self.vocabulary_size))
-        embedded = ops.take(self.embeddings, inputs, axis=0)  # [..., M]
+        embedded = tf.gather(self.embeddings, inputs)  # [..., M]
         return embedded * math.sqrt(self.width) if self.scale else embedded
 
     @property

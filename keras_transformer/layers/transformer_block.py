@@ -8,6 +8,11 @@ from keras_transformer.layers.multi_head_attention import MultiHeadAttention
 from keras_transformer.layers.residual import Residual
 
 
+def as_tuple(outputs):
+    """What a layer gave, alone or with other things that were asked for, as a tuple."""
+    return outputs if isinstance(outputs, tuple) else (outputs,)
+
+
 class TransformerBlock(keras.layers.Layer):
     """Base of `EncoderBlock` and `DecoderBlock`.
 
@@ -99,7 +104,7 @@ class TransformerBlock(keras.layers.Layer):
     def attend(self, attention, residual, inputs, training, **kwargs):
         """An attention sublayer in its residual: outputs, and a list of what else was asked for."""
         attended = attention(residual.enter(inputs), training=training, **kwargs)
-        change, *extras = attended if isinstance(attended, tuple) else (attended,)
+        change, *extras = as_tuple(attended)
         return residual(inputs, change, training=training), extras
 
     def feed(self, inputs, training):

@@ -3,6 +3,7 @@
 import dataclasses
 
 from keras_transformer.checks import (
+    require_boolean,
     require_choice,
     require_divisible,
     require_integer,
@@ -112,6 +113,7 @@ class ModelConfig:
         require_choice("normalization", self.normalization, NORMALIZATIONS)
         require_choice("order", self.order, ORDERS)
         require_positive("epsilon", self.epsilon)
+        require_boolean("use_bias", self.use_bias)
         require_integer("padding_id", self.padding_id, minimum=0)
         self.mechanism("attention")
 

@@ -3,7 +3,6 @@
 import dataclasses
 
 import keras
-import tensorflow as tf
 
 
 class ConfiguredModel(keras.Model):
@@ -25,7 +24,7 @@ class ConfiguredModel(keras.Model):
     def __init__(self, config, dtype, inputs, outputs, name=None, **kwargs):
         super().__init__(inputs=inputs, outputs=outputs, name=name, **kwargs)
         self.config = config
-        self.layers_dtype = dtype
+        self.dtype_policy = dtype  # where `compile` looks whether the loss must be scaled
 
     @classmethod
     def from_preset(cls, preset, dtype=None, name=None, **settings):
@@ -48,23 +47,20 @@ class ConfiguredModel(keras.Model):
             )
         return keras.dtype_policies.get(dtype) if dtype else keras.config.dtype_policy()
 
-    def compile(self, *args, jit_compile="auto", **kwargs):
-        """As in Keras, but "auto" means XLA only where there is a GPU.
-
-        On the CPU it gains nothing and costs half a minute of compilation for each shape of batch.
-        """
-        if jit_compile == "auto" and not tf.config.list_physical_devices("GPU"):
-            jit_compile = False
-        super().compile(*args, jit_compile=jit_compile, **kwargs)
-
     def get_config(self):
         return {
             "name": self.name,
             "trainable": self.trainable,
-            "dtype": keras.dtype_policies.serialize(self.layers_dtype),
+            "dtype": keras.dtype_policies.serialize(self.dtype_policy),
             "config": dataclasses.asdict(self.config),
+            "frozen_layers": [layer.name for layer in self.layers if not layer.trainable],
         }
 
     @classmethod
     def from_config(cls, config, custom_objects=None):
-        return cls(**{**config, "config": cls.config_class(**config["config"])})
+        config = dict(config)
+        frozen_layers = config.pop("frozen_layers")
+        model = cls(**{**config, "config": cls.config_class(**config["config"])})
+        for name in frozen_layers:
+            model.get_layer(name).trainable = False
+        return model

@@ -4,6 +4,7 @@ import tensorflow as tf
 
 from keras_transformer.checks import require_positive_integer, require_rank
 from keras_transformer.layers import DecoderBlock, PackedSegments
+from keras_transformer.layers.transformer_block import as_tuple
 from keras_transformer.models.stack import Stack
 
 
@@ -66,7 +67,7 @@ class Decoder(Stack):
                 offset=state["position"] if state else 0,
                 training=training,
             )
-            states, *extras = outputs if isinstance(outputs, tuple) else (outputs,)
+            states, *extras = as_tuple(outputs)
             if return_weights:
                 weights.append(extras.pop(0))
             if state:
@@ -92,6 +93,8 @@ class Decoder(Stack):
         if max_length is None:
             max_length = self.config.max_length
         require_positive_integer("max_length", max_length)
+        if self.positions is not None:
+            self.positions.check_length(max_length, offset=0)
         return {
             "position": tf.constant(0, tf.int32),
             "layers": [
@@ -109,17 +112,24 @@ class Decoder(Stack):
 
         Returns:
             logits `[B, V]` (or `[B, T, V]`), state.
+
+        A step past the state's `max_length` is an error; only under XLA, which has no run-time
+        errors, must the caller see to it.
         """
         ids = require_rank("ids", tf.convert_to_tensor(ids), {1: "B", 2: "B, T"})
         is_single = len(ids.shape) == 1
         if is_single:
             ids = ids[:, None]
-        self._check_room(ids, state)
+        self._check_fit(ids, state)
         logits, state = self(ids, state=state, training=False)
         return (logits[:, 0] if is_single else logits), state
 
-    def _check_room(self, ids, state):
-        max_length = state["layers"][0]["self"]["key"].shape[2]
+    def _check_fit(self, ids, state):
+        batch_size, _, max_length, _ = state["layers"][0]["self"]["key"].shape
+        if None not in (batch_size, ids.shape[0]) and batch_size != ids.shape[0]:
+            raise ValueError(
+                f"`ids` must have a row for each of the state's {batch_size}; got {ids.shape[0]}."
+            )
         end = state["position"] + tf.shape(ids)[1]
         message = (
             f"The decoder's state has room for max_length={max_length} tokens, and this step goes "

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from keras_transformer.checks import require_rank
 from keras_transformer.layers import EncoderBlock
 from keras_transformer.models.stack import Stack
 
@@ -46,5 +47,5 @@ class Encoder(Stack):
 
     def encode(self, ids):
         """The `Memory` of tokens `[B, S]`."""
-        ids = tf.convert_to_tensor(ids)
+        ids = require_rank("source", tf.convert_to_tensor(ids), {2: "B, S"})
         return Memory(self(ids, training=False), self.embedding.compute_mask(ids))

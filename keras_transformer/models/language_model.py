@@ -75,7 +75,15 @@ class LanguageModel(ConfiguredModel):
         """
         return self.decoder.step(ids, state)
 
-    def attention_weights(self, target):
-        """All attention weights of a pass: `{"decoder": [B, N, H, T, T]}` for N blocks."""
-        _, weights = self.decoder(tf.convert_to_tensor(target), training=False, return_weights=True)
+    def attention_weights(self, target, segments=None):
+        """All attention weights of a pass: `{"decoder": [B, N, H, T, T]}` for N blocks.
+
+        Args:
+            target: tokens `[B, T]`.
+            segments: for a packed model, the numbers `[B, T]` of the documents.
+        """
+        segments = None if segments is None else tf.convert_to_tensor(segments)
+        _, weights = self.decoder(
+            tf.convert_to_tensor(target), segments=segments, training=False, return_weights=True
+        )
         return {"decoder": tf.stack([block["self"] for block in weights], axis=1)}

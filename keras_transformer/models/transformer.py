@@ -41,7 +41,8 @@ class TransformerConfig(ModelConfig):
         require_choice("share_embeddings", self.share_embeddings, ("all", "target", "none"))
         if self.target_vocabulary_size is not None:
             require_positive_integer("target_vocabulary_size", self.target_vocabulary_size)
-            if self.share_embeddings == "all":
+            is_other = self.target_vocabulary_size != self.vocabulary_size
+            if self.share_embeddings == "all" and is_other:
                 raise ValueError(
                     "One table for source and target needs one vocabulary; got vocabulary_size="
                     f"{self.vocabulary_size} and target_vocabulary_size="

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_transformer.layers import MECHANISMS, MultiHeadAttention
+from keras_transformer.layers import MECHANISMS, MultiHeadAttention, register_mechanism
 
 B, H, T, D = 3, 4, 7, 6
 M = H * D
@@ -299,6 +299,11 @@ def test_what_is_not_supported_says_so(name, ability, random):
     arguments = {key: given.get(value, value) for key, value in arguments.items()}
     with pytest.raises(ValueError, match=f"'{name}' {message}.* Use one of "):
         layer(x, **arguments)
+
+
+def test_a_name_is_taken_once():
+    with pytest.raises(ValueError, match="There is a mechanism 'rotary' already"):
+        register_mechanism("rotary")(MECHANISMS["rotary"])
 
 
 # --- precision and saving -------------------------------------------------------------------------

@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_transformer.layers import DecoderBlock, EncoderBlock, Residual
+from keras_transformer.layers import DecoderBlock, EncoderBlock
+from keras_transformer.layers.residual import Residual
 from tests.references import blocks
 
 B, T, S, M, H = 2, 4, 5, 12, 3
@@ -129,6 +130,36 @@ def test_a_decoder_block_may_look_ahead_when_told(random):
     x = random.normal(0, 1, (B, T, M)).astype("float32")
     _, weights = block(x, use_causal_mask=False, return_weights=True)
     assert np.all(weights["self"].numpy() > 0)
+
+
+def test_a_memory_may_not_come_or_go(random):
+    x = random.normal(0, 1, (B, T, M)).astype("float32")
+    with_memory, without = DecoderBlock(H, 16, name="a"), DecoderBlock(H, 16, name="b")
+    with_memory(x, x)
+    without(x)
+    match = "'a' was first called with a memory and is now called without one"
+    for inputs in (x, keras.Input((T, M))):
+        with pytest.raises(ValueError, match=match):
+            with_memory(inputs)
+    with pytest.raises(ValueError, match="'b' was first called without a memory and is now called"):
+        without(x, x)
+    with pytest.raises(ValueError, match=match):
+        with_memory.initial_cache(B, 7)
+
+
+def test_symbolic_calls_with_a_cache(random):
+    block = DecoderBlock(H, 16)
+    memory = random.normal(0, 1, (B, S, M)).astype("float32")
+    block.build((None, None, M), (None, None, M))
+    cache = block.initial_cache(B, 7, memory)
+    x = keras.Input(batch_shape=(B, 1, M))
+    outputs, weights, new_cache = block(x, cache=cache, return_weights=True)
+    real = block(np.zeros((B, 1, M), "float32"), cache=cache, return_weights=True)
+    shapes = [
+        keras.tree.map_structure(lambda tensor: tuple(tensor.shape), nest)
+        for nest in ((outputs, weights, new_cache), real)
+    ]
+    assert shapes[0] == shapes[1]
 
 
 def test_residual_equals_numpy(random):

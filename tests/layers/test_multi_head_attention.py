@@ -5,7 +5,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_transformer.layers import EncoderBlock, MultiHeadAttention, ShawRelative
+from keras_transformer.layers import (
+    DecoderBlock,
+    EncoderBlock,
+    MultiHeadAttention,
+    Pooling,
+    ShawRelative,
+    TokenEmbedding,
+)
 
 B, T, S, M, H = 2, 5, 7, 12, 3
 
@@ -160,6 +167,12 @@ def test_an_instance_keeps_its_settings():
         ({"num_heads": 5}, "Use width=10 or 15, or another num_heads"),
         ({"num_heads": 0}, "`num_heads` must be a whole number of at least 1; got 0"),
         ({"num_key_value_heads": 2}, "`num_heads` must be divisible by `num_key_value_heads`"),
+        ({"num_key_value_heads": 0}, "`num_key_value_heads` must be a whole number of at least 1"),
+        ({"use_bias": "no"}, "`use_bias` must be True or False; got 'no'"),
+        (
+            {"num_heads": 4, "mechanism": "rotary"},
+            "`head_width` must be even; got 3",
+        ),
         ({"dropout": 1.0}, r"`dropout` must be a number in \[0, 1\); got 1.0"),
         ({"dropout": -0.1}, r"`dropout` must be a number in \[0, 1\); got -0.1"),
         ({"mechanism": "rotery"}, "one of 'alibi', .*; got 'rotery'. Did you mean 'rotary'?"),
@@ -186,6 +199,36 @@ def test_bad_masks():
         layer(x, attention_mask=keras.Input((T, T)))
 
 
-def test_bad_query():
-    with pytest.raises(ValueError, match=r"must have shape \[B, T, M\]; got \(2, 12\)"):
-        MultiHeadAttention(H)(np.zeros((2, M), "float32"))
+@pytest.mark.parametrize("shape", [(B, T, 4), (B, 3, T), (B + 1, T, T), (B, 2, T, T)])
+def test_masks_of_another_shape(shape):
+    x = np.zeros((B, T, M), "float32")
+    with pytest.raises(ValueError, match=r"`attention_mask` must be broadcastable to \(2, .*; got"):
+        MultiHeadAttention(H)(x, attention_mask=np.ones(shape, bool))
+
+
+def test_bad_query_and_memory():
+    layer = MultiHeadAttention(H)
+    with pytest.raises(ValueError, match=r"`query` must have shape \[B, T, M\]; got \(2, 12\)"):
+        layer(np.zeros((2, M), "float32"))
+    x = np.zeros((B, T, M), "float32")
+    with pytest.raises(ValueError, match=r"`memory` must have shape \[B, S, N\]; got \(2, 12\)"):
+        layer(x, np.zeros((2, M), "float32"))
+    with pytest.raises(ValueError, match=r"last axis of `query` must be known.*None, None\)"):
+        MultiHeadAttention(H)(keras.Input((None, None)))
+
+
+def test_a_cache_needs_a_built_layer():
+    with pytest.raises(ValueError, match=r"does not know its shapes yet\. Call it once"):
+        MultiHeadAttention(H).initial_cache(2, 5)
+
+
+def test_an_explicit_mask_comes_before_an_implicit_one(random):
+    x = TokenEmbedding(9, M)(np.array([[1, 2, 0]]))
+    explicit = tf.constant([[True, False, True]])
+    layer = MultiHeadAttention(H)
+    _, weights = layer(x, mask=explicit, return_weights=True)
+    assert not np.any(weights.numpy()[..., 1])
+    assert np.all(weights.numpy()[..., 2] > 0)
+    for other in (EncoderBlock(H, 8), DecoderBlock(H, 8), Pooling()):
+        with_mask, without = other(x, mask=explicit), other(x)
+        assert not np.allclose(with_mask, without)

@@ -40,9 +40,7 @@ def test_sinusoids_store_nothing():
 
 
 def test_sinusoids_need_an_even_width():
-    with pytest.raises(
-        ValueError, match=r"`width` must be divisible by `2 \(a sine and a cosine\)`"
-    ):
+    with pytest.raises(ValueError, match=r"`width` must be even; got 7\. Use width=6 or 8"):
         SinusoidalPositions()(np.zeros((1, 3, 7), "float32"))
 
 
@@ -63,6 +61,13 @@ def test_learned_positions_end_clearly_in_eager_code():
         layer(np.zeros((1, 2, 4), "float32"), positions=np.array([0, 5]))
     with pytest.raises(ValueError, match=PAST):
         layer(np.zeros((1, 2, 4), "float32"), positions=np.array([-1, 0]))
+
+
+def test_learned_positions_may_start_again_within_a_longer_row():
+    layer = LearnedPositions(3)
+    x = np.zeros((1, 6, 4), "float32")
+    packed = layer(x, positions=np.array([[0, 1, 2, 0, 1, 2]]))
+    np.testing.assert_array_equal(packed[:, :3], packed[:, 3:])
 
 
 @pytest.mark.parametrize(("length", "offset"), [(6, 0), (2, 4)])

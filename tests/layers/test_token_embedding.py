@@ -76,6 +76,12 @@ def test_logits_are_float32_in_every_policy(dtype):
     assert keras.Model(ids, logits)(np.array([[1, 2]])).dtype == "float32"
 
 
+@pytest.mark.parametrize("stray", [-1, V])
+def test_ids_outside_the_vocabulary_are_no_tokens(stray):
+    with pytest.raises(tf.errors.InvalidArgumentError, match=f"{stray} is not in"):
+        TokenEmbedding(V, M)(np.array([[1, stray]]))
+
+
 def test_refuses_floats_and_wrong_widths():
     layer = TokenEmbedding(V, M, name="words")
     with pytest.raises(ValueError, match=r"'words' takes integer ids; got float32 \(None, 4\)"):
@@ -93,6 +99,7 @@ def test_refuses_floats_and_wrong_widths():
         ({"width": 2.5}, "`width` must be a whole number of at least 1; got 2.5"),
         ({"padding_id": -1}, "`padding_id` must be a whole number of at least 0; got -1"),
         ({"vocabulary_size": True}, "`vocabulary_size` must be a whole number"),
+        ({"padding_id": V}, "`padding_id` must be an id below vocabulary_size=11; got 11"),
     ],
 )
 def test_bad_arguments(arguments, message):

@@ -76,6 +76,7 @@ def test_configs_are_frozen():
         ({"activation": "swisch"}, "Did you mean 'swish'?"),
         ({"order": "Pre"}, "`order` must be one of 'post', 'pre'; got 'Pre'. Did you mean 'pre'?"),
         ({"epsilon": float("inf")}, "`epsilon` must be a finite number above 0; got inf"),
+        ({"use_bias": "no"}, "`use_bias` must be True or False; got 'no'"),
         ({"target_vocabulary_size": 9}, "needs one vocabulary.* Use share_embeddings='target'"),
         ({"share_embeddings": "both"}, "`share_embeddings` must be one of 'all', 'none', 'target'"),
     ],

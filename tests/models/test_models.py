@@ -1,10 +1,13 @@
 """What is particular to the models; what holds for all their variants is in contracts/."""
 
+import warnings
+
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from keras_transformer.losses import TokenCrossEntropy
 from keras_transformer.models import (
     LanguageModel,
     TextEncoder,
@@ -12,6 +15,7 @@ from keras_transformer.models import (
     Transformer,
     TransformerConfig,
 )
+from keras_transformer.schedules import InverseSquareRoot
 
 SMALL = {
     "vocabulary_size": 20,
@@ -130,6 +134,19 @@ class TestRoomInTheState:
         state = model.initial_state(2)
         assert state["layers"][0]["self"]["key"].shape == (2, 4, 11, 32)
 
+    def test_not_more_than_there_are_positions(self):
+        model = LanguageModel.from_preset(
+            "tiny", vocabulary_size=20, positions="learned", max_length=4
+        )
+        assert model.initial_state(1, max_length=4)
+        with pytest.raises(ValueError, match=r"max_length=4\) and was asked for another"):
+            model.initial_state(1, max_length=10)
+
+    def test_rows_are_those_of_the_state(self):
+        model = LanguageModel.from_preset("tiny", vocabulary_size=20)
+        with pytest.raises(ValueError, match="a row for each of the state's 1; got 3"):
+            model.step([5, 6, 7], model.initial_state(1, max_length=4))
+
     @pytest.mark.parametrize("max_length", [0, -1, 2.5])
     def test_bad_lengths(self, max_length):
         model = LanguageModel.from_preset("tiny", vocabulary_size=20)
@@ -141,6 +158,9 @@ def test_ids_of_the_wrong_rank():
     model = LanguageModel.from_preset("tiny", vocabulary_size=20)
     with pytest.raises(ValueError, match=r"`ids` must have shape \[B\] or \[B, T\]; got \(\)"):
         model.step(3, model.initial_state(1))
+    encoder = TextEncoder.from_preset("tiny", vocabulary_size=20)
+    with pytest.raises(ValueError, match=r"`source` must have shape \[B, S\]; got \(2,\)"):
+        encoder.encode([4, 5])
 
 
 def test_a_model_is_made_from_its_own_config():
@@ -158,6 +178,51 @@ def test_each_dropout_of_the_config_acts_in_training_only(rate):
     first, second = (model(inputs, training=True).numpy() for _ in range(2))
     assert not np.allclose(first, second)
     assert not np.allclose(first, model(inputs))
+
+
+def test_training_goes_on_after_loading(tmp_path):
+    """Optimizer, its steps, loss and frozen layers come back with the model."""
+    # Without dropout, whose random state Keras does not save.
+    model = LanguageModel.from_preset("tiny", vocabulary_size=20, num_layers=1, dropout=0.0)
+    inputs, labels = {"target": np.array([[2, 5, 6]])}, np.array([[5, 6, 3]])
+    model.get_layer("embedding").trainable = False
+    model.compile(keras.optimizers.Adam(InverseSquareRoot(0.01, 10)), TokenCrossEntropy(0.1))
+    model.fit(inputs, labels, epochs=3, verbose=0)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    assert int(loaded.optimizer.iterations) == 3
+    assert not loaded.get_layer("embedding").trainable
+    table = loaded.get_layer("embedding").embeddings.numpy()
+    histories = [each.fit(inputs, labels, epochs=2, verbose=0).history for each in (model, loaded)]
+    np.testing.assert_allclose(histories[1]["loss"], histories[0]["loss"], rtol=1e-5)
+    np.testing.assert_array_equal(loaded.get_layer("embedding").embeddings, table)
+
+
+def test_half_precision_scales_the_loss():
+    model = LanguageModel.from_preset("tiny", vocabulary_size=20, dtype="mixed_float16")
+    model.compile("adam", TokenCrossEntropy())
+    assert isinstance(model.optimizer, keras.optimizers.LossScaleOptimizer)
+    again = LanguageModel.from_config(model.get_config())
+    assert again.dtype_policy.name == "mixed_float16"
+    assert again.get_layer("decoder_0").compute_dtype == "float16"
+
+
+def test_weights_can_be_quantised():
+    model = LanguageModel.from_preset("tiny", vocabulary_size=20)
+    inputs = {"target": np.array([[2, 5, 6]])}
+    before = model(inputs).numpy()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Keras names every layer that has nothing to quantise
+        model.quantize("int8")
+    np.testing.assert_allclose(model(inputs), before, atol=0.1 * np.ptp(before))
+
+
+def test_attention_of_packed_documents_stays_within_them():
+    model = LanguageModel.from_preset("tiny", vocabulary_size=20, is_packed=True)
+    target, segments = np.array([[2, 5, 2, 6]]), np.array([[1, 1, 2, 2]])
+    weights = model.attention_weights(target, segments)["decoder"].numpy()
+    assert not np.any(weights[..., 2:, :2])
+    assert np.all(weights[..., 3, 2] > 0)
 
 
 def test_xla_is_not_the_default_on_a_cpu():

@@ -11,6 +11,8 @@ def register_mechanism(name):
     """Decorator: makes an `AttentionMechanism` known by `name` to layers, recipes and tests."""
 
     def register(mechanism):
+        if name in MECHANISMS:
+            raise ValueError(f"There is a mechanism {name!r} already: {MECHANISMS[name]}.")
         mechanism.mechanism_name = name
         MECHANISMS[name] = mechanism
         return mechanism
@@ -69,6 +71,8 @@ class AttentionMechanism(keras.layers.Layer):
         attend to nothing gets a context and weights of zero.
     """
 
+    #: The name it is registered by.
+    mechanism_name = None
     #: May it be told to hide the future? Needed for decoders.
     supports_causal = True
     #: May keys and values come step by step from a cache? Needed for decoding.
@@ -121,7 +125,8 @@ class AttentionMechanism(keras.layers.Layer):
                     if getattr(kind, attribute)
                 )
                 raise ValueError(
-                    f"The attention mechanism '{self.mechanism_name}' cannot {what}. "
+                    f"The attention mechanism {self.mechanism_name or type(self).__name__!r} "
+                    f"cannot {what}. "
                     f"Use one of {able}."
                 )
 

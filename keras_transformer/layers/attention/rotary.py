@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from keras_transformer.checks import require_divisible, require_positive
+from keras_transformer.checks import require_even, require_positive
 from keras_transformer.layers.attention.mechanism import register_mechanism
 from keras_transformer.layers.attention.scaled_dot_product import ScaledDotProduct
 from keras_transformer.layers.positions.sinusoidal_positions import position_angles
@@ -40,9 +40,12 @@ class Rotary(ScaledDotProduct):
         super().__init__(**kwargs)
         self.max_wavelength = require_positive("max_wavelength", max_wavelength)
 
+    def build(self, query_shape, key_shape, value_shape):
+        require_even("head_width", query_shape[-1])
+        super().build(query_shape, key_shape, value_shape)
+
     def place(self, query, key, offset):
         width = query.shape[-1]
-        require_divisible("head_width", width, "2 (the sides of a rotation)", 2)
         positions = offset + ops.arange(ops.shape(query)[2], dtype="int32")
         angles = position_angles(positions, width, self.max_wavelength)  # [T, D/2]
         sine, cosine = (ops.cast(f(angles), query.dtype) for f in (ops.sin, ops.cos))

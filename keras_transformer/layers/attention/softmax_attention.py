@@ -58,7 +58,7 @@ class SoftmaxAttention(AttentionMechanism):
             mask = is_past if mask is None else ops.logical_and(mask, is_past)
         if mask is not None:
             scores = scores + ops.where(mask, ops.cast(0, scores.dtype), HIDDEN)
-        weights = ops.cast(ops.softmax(scores, axis=-1), self.compute_dtype)  # [B, H, T, S]
+        weights = ops.cast(tf.nn.softmax(scores), self.compute_dtype)  # [B, H, T, S]
         dropped = self.dropout_layer(weights, training=training)
         context = self.mix(dropped, value, query_offset)  # [B, H, T, D]
         if attention_mask is not None:  # a causal mask alone leaves every query something to see

@@ -2,9 +2,8 @@
 
 import keras
 import tensorflow as tf
-from keras import ops
 
-from keras_transformer.checks import require_positive_integer
+from keras_transformer.checks import require_known_width, require_positive_integer
 from keras_transformer.layers.positions.scheme import PositionScheme, register_positions
 
 
@@ -45,31 +44,35 @@ class LearnedPositions(PositionScheme):
     def build(self, inputs_shape):
         self.embeddings = self.add_weight(
             name="embeddings",
-            shape=(self.max_length, inputs_shape[-1]),
+            shape=(self.max_length, require_known_width("inputs", inputs_shape)),
             initializer=self.embeddings_initializer,
         )
         self.built = True
 
-    def encode(self, positions, width):
-        return ops.take(self.embeddings, self._checked(positions), axis=0)
+    def check_length(self, length, offset):
+        offset = tf.get_static_value(offset)
+        if length is not None and (offset or 0) + length > self.max_length:
+            raise ValueError(f"{self._message()} The input ends at {(offset or 0) + length - 1}.")
 
-    def _checked(self, positions):
-        message = (
+    def encode(self, positions, width):
+        known = tf.get_static_value(positions)
+        if known is None:  # in a graph: checked when it runs
+            in_range = tf.reduce_all((positions >= 0) & (positions < self.max_length))
+            check = tf.debugging.Assert(in_range, [self._message(), positions])
+            with tf.control_dependencies([check]):
+                return tf.gather(self.embeddings, positions)
+        if known.size and (known.min() < 0 or known.max() >= self.max_length):
+            raise ValueError(
+                f"{self._message()} The positions run from {known.min()} to {known.max()}."
+            )
+        return tf.gather(self.embeddings, positions)
+
+    def _message(self):
+        return (
             f"{type(self).__name__} '{self.name}' has positions 0 to {self.max_length - 1} "
             f"(max_length={self.max_length}) and was asked for another. Shorten the input, train "
             "with a larger max_length, or use SinusoidalPositions, which take any length."
         )
-        length = positions.shape[-1]
-        if length is not None and length > self.max_length:
-            raise ValueError(f"{message} The input has {length} positions.")
-        known = tf.get_static_value(positions)
-        if known is None:  # in a graph: checked when it runs
-            in_range = tf.reduce_all((positions >= 0) & (positions < self.max_length))
-            with tf.control_dependencies([tf.debugging.Assert(in_range, [message, positions])]):
-                return tf.identity(positions)
-        if known.size and (known.min() < 0 or known.max() >= self.max_length):
-            raise ValueError(f"{message} The positions run from {known.min()} to {known.max()}.")
-        return positions
 
     def get_config(self):
         return {

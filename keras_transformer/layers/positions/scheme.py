@@ -12,6 +12,8 @@ def register_positions(name):
     """Decorator: makes a `PositionScheme` known by `name` to models, recipes and tests."""
 
     def register(scheme):
+        if name in SCHEMES:
+            raise ValueError(f"There is a scheme {name!r} already: {SCHEMES[name]}.")
         scheme.scheme_name = name
         SCHEMES[name] = scheme
         return scheme
@@ -47,7 +49,9 @@ class PositionScheme(keras.layers.Layer):
         self.supports_masking = True
 
     def call(self, inputs, positions=None, offset=0):
+        require_rank("inputs", inputs, {3: "B, T, M"})
         if positions is None:
+            self.check_length(inputs.shape[1], offset)
             positions = offset + ops.arange(ops.shape(inputs)[1], dtype="int32")  # [T]
         else:
             require_rank("positions", positions, {1: "T", 2: "B, T"})
@@ -57,6 +61,14 @@ class PositionScheme(keras.layers.Layer):
     def encode(self, positions, width):
         """What is added at `positions`, integers of any shape: one more axis, of size `width`."""
         raise NotImplementedError(f"{type(self).__name__} must implement `encode`.")
+
+    def check_length(self, length, offset):
+        """Raises `ValueError` if it is known already that positions will not reach so far.
+
+        Args:
+            length: an integer, or None where it is not known yet.
+            offset: an integer or a scalar tensor.
+        """
 
     def compute_output_shape(self, inputs_shape):
         return inputs_shape

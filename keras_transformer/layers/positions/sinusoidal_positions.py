@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from keras_transformer.checks import require_divisible, require_positive
+from keras_transformer.checks import require_even, require_known_width, require_positive
 from keras_transformer.layers.positions.scheme import PositionScheme, register_positions
 
 
@@ -45,7 +45,7 @@ class SinusoidalPositions(PositionScheme):
         self.max_wavelength = require_positive("max_wavelength", max_wavelength)
 
     def build(self, inputs_shape):
-        require_divisible("width", inputs_shape[-1], "2 (a sine and a cosine)", 2)
+        require_even("width", require_known_width("inputs", inputs_shape))
         self.built = True
 
     def encode(self, positions, width):
