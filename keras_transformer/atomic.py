@@ -10,11 +10,15 @@ from keras_transformer.errors import UserError
 
 
 @contextlib.contextmanager
-def atomic_file(path):
-    """Opens `path` for writing UTF-8 text that appears there only when all of it is on disk.
+def atomic_file(path, mode="w"):
+    """Opens `path` for writing what appears there only when all of it is on disk.
 
-    The text goes to a file beside it, which is renamed at the end. When anything fails on the
-    way, such as a full disk, that file is removed and whatever stood at `path` is left alone.
+    It goes to a file beside it, which is renamed at the end. When anything fails on the way, such
+    as a full disk, that file is removed and whatever stood at `path` is left alone.
+
+    Args:
+        path: of the file.
+        mode: "w" for text, written as UTF-8 with LF at the end of lines, or "wb" for bytes.
 
     Example:
 
@@ -29,7 +33,8 @@ def atomic_file(path):
     """
     path, temporary = _with_neighbour(path)
     try:
-        with temporary.open("w", encoding="utf-8", newline="\n") as file:
+        text = {} if "b" in mode else {"encoding": "utf-8", "newline": "\n"}
+        with temporary.open(mode, **text) as file:
             yield file
         _flush_to_disk(temporary)
         temporary.replace(path)

@@ -10,7 +10,7 @@ from keras_transformer.version import __version__
 
 #: Each is a module beside this one, with SUMMARY, `add_arguments(parser)` and `run(arguments)`.
 #: None of them may import TensorFlow before `run`.
-VERBS = ("models",)
+VERBS = ("models", "data")
 
 
 def make_parser():
@@ -45,6 +45,9 @@ def main(arguments=None):
         return 2
     except BrokenPipeError:  # the reader, `head` say, has had enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:  # a full disk, a network drive that has gone
+        print(f"keras-transformer: {error}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         return 130
     return 0

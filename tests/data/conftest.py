@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from keras_transformer.data import LabelIndex, MemoryCorpus, tokenise_corpus
-from keras_transformer.text import ByteTokenizer
+from keras_transformer.text import ByteTokenizer, tokenizer
 
 
 def make_texts(count, seed, longest=40):
@@ -41,3 +41,9 @@ def pairs():
 def documents():
     """300 different documents, a few of them long."""
     return [(text * 6 if n % 50 == 0 else text,) for n, text in enumerate(make_texts(300, seed=3))]
+
+
+@pytest.fixture(autouse=True)
+def tokenizers_of_a_test_are_forgotten(monkeypatch):
+    """Kinds of tokenizers that a test defines are registered for that test alone."""
+    monkeypatch.setattr(tokenizer, "_REGISTRY", dict(tokenizer._REGISTRY))

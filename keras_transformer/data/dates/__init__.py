@@ -1,0 +1,1 @@
+"""The built-in quick-start corpus: dates in words, in many languages."""

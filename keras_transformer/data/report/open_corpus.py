@@ -1,0 +1,130 @@
+"""From files and a few words about them to a corpus: what a person gives to the data report."""
+
+import dataclasses
+
+from keras_transformer.checks import require_choice
+from keras_transformer.data.corpora.corpus import find_column_set
+from keras_transformer.data.corpora.documents import (
+    DOCUMENT_RULES,
+    BlankLineDocuments,
+    LineDocuments,
+)
+from keras_transformer.data.corpora.file_paths import find_files
+from keras_transformer.data.corpora.json_lines import JsonLinesCorpus
+from keras_transformer.data.corpora.labelled import LabelledCorpus
+from keras_transformer.data.corpora.parallel import ParallelCorpus
+from keras_transformer.data.corpora.reading_rules import ReadingRules
+from keras_transformer.data.corpora.tsv import TsvCorpus
+from keras_transformer.errors import UserError
+
+KINDS = ("parallel", "tsv", "json-lines", "line-documents", "blank-line-documents")
+
+_KIND_OF_ENDING = {
+    ".tsv": "tsv",
+    ".tab": "tsv",
+    ".jsonl": "json-lines",
+    ".ndjson": "json-lines",
+}
+
+
+def open_corpus(
+    files,
+    *,
+    kind=None,
+    columns=None,
+    has_header=False,
+    keys=None,
+    on_bad_line="error",
+    encoding_errors="error",
+    labels=None,
+):
+    """Returns the corpus in some files.
+
+    Args:
+        files: a list of paths or patterns; of parallel files, the source and the target.
+        kind: one of `KINDS`; None guesses it, see `guess_kind`.
+        columns: the names of a TSV file's columns; by default source and target.
+        has_header: whether the first line of a TSV file holds names.
+        keys: a mapping from columns to the keys in JSON lines.
+        on_bad_line: as in `ReadingRules`.
+        encoding_errors: as in `ReadingRules`.
+        labels: the labels that may occur, if the corpus is for validation and has any.
+
+    Example:
+
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "pairs.tsv")
+    ...     _ = path.write_text("Danke\\tThank you\\n")
+    ...     list(open_corpus([path]))
+    [('Danke', 'Thank you')]
+    """
+    kind = require_choice("kind", kind or guess_kind(files), KINDS)
+    _require_fitting_names(kind, columns, has_header, keys)
+    rules = ReadingRules(on_bad_line=on_bad_line, encoding_errors=encoding_errors)
+    document_rules = dataclasses.replace(rules, max_characters=DOCUMENT_RULES.max_characters)
+    if kind == "parallel":
+        return _open_parallel(files, rules)
+    if kind == "line-documents":
+        return LineDocuments(files, document_rules)
+    if kind == "blank-line-documents":
+        return BlankLineDocuments(files, document_rules)
+    if kind == "tsv":
+        corpus = TsvCorpus(files, columns or ("source", "target"), has_header, rules)
+    elif keys:
+        is_text_alone = set(keys) == {"text"}
+        corpus = JsonLinesCorpus(files, keys, document_rules if is_text_alone else rules)
+    else:
+        raise UserError(
+            f"{files[0]}: JSON lines need the keys of their texts. Give them with `keys`, for "
+            "example source=en,target=de or text=body."
+        )
+    return LabelledCorpus(corpus, labels) if "label" in corpus.columns else corpus
+
+
+def guess_kind(files):
+    """Returns one of `KINDS`, from the number of the files and their endings.
+
+    Files that all end with .tsv or .tab are TSV; with .jsonl or .ndjson, JSON lines. Two other
+    files are parallel. One other file holds documents, one on a line. A ".gz" behind the ending
+    makes no difference.
+
+    >>> guess_kind(["pairs.tsv.gz"]), guess_kind(["train.de", "train.en"]), guess_kind(["all.txt"])
+    ('tsv', 'parallel', 'line-documents')
+    """
+    kinds = {_kind_of_ending(str(file)) for file in files}
+    if len(kinds) == 1 and None not in kinds:
+        return kinds.pop()
+    if kinds == {None} and len(files) <= 2:
+        return "parallel" if len(files) == 2 else "line-documents"
+    raise UserError(
+        f"{files[0]}: cannot guess what these {len(files)} files hold. Say it with `kind`: "
+        f"{', '.join(KINDS)}."
+    )
+
+
+def _kind_of_ending(file):
+    name = file.lower().removesuffix(".gz")
+    return next((kind for end, kind in _KIND_OF_ENDING.items() if name.endswith(end)), None)
+
+
+def _require_fitting_names(kind, columns, has_header, keys):
+    if kind != "tsv" and (columns or has_header):
+        raise UserError(f"`columns` and `has_header` are for TSV files; these are {kind}.")
+    if kind != "json-lines" and keys:
+        raise UserError(f"`keys` is for JSON lines; these files are {kind}.")
+    try:
+        find_column_set(tuple(columns or keys or ("text",)))
+    except ValueError as error:
+        name = "columns" if columns else "keys"
+        raise UserError(f"`{name}`: {error}") from error
+
+
+def _open_parallel(files, rules):
+    if len(files) != 2:
+        found = ", ".join(find_files("files", files)[:3])
+        raise UserError(
+            f"Parallel files are two, a source and a target; got {len(files)} ({found}). For "
+            "several on each side give two patterns in quotes, such as 'train.*.de' 'train.*.en'."
+        )
+    return ParallelCorpus(*files, rules=rules)

@@ -1,0 +1,208 @@
+"""Tokenising a corpus once, with all cores, into a cache on disk."""
+
+import collections
+import concurrent.futures
+import contextlib
+import errno
+import fcntl
+import hashlib
+import json
+import logging
+import os
+import pathlib
+import shutil
+
+import numpy as np
+import tensorflow as tf
+
+from keras_transformer.atomic import atomic_directory
+from keras_transformer.data.token_cache.cache import FORMAT, DamagedCacheError, TokenCache
+from keras_transformer.data.token_cache.cache_writer import CacheWriter
+from keras_transformer.errors import UserError
+
+logger = logging.getLogger(__name__)
+
+# A chunk is what one thread tokenises at a time. Few are under way at once: these bound the memory.
+_CHUNK_EXAMPLES = 2048
+_CHUNK_CHARACTERS = 2**20
+
+
+def tokenise_corpus(corpus, tokenizers, directory, *, keep_text=False, progress=None):
+    """Returns the `TokenCache` of a corpus: the one in `directory` if it is sound, else a new one.
+
+    A cache is named by a hash of the corpus' fingerprint, the tokenizers' hashes and the format, so
+    that one of anything else is never taken for it. It gets its name only when every byte is on the
+    disk. A damaged one is reported in the log and built again. Of several processes that want the
+    same cache, one builds it and the others wait for it.
+
+    Training reads the cache alone: what becomes of the corpus' files afterwards changes nothing. If
+    they change while they are being tokenised, that is an error.
+
+    Args:
+        corpus: a `Corpus`.
+        tokenizers: the tokenizer of all columns, or a mapping from each column to its own; of a
+            column `label` it is a `LabelIndex`.
+        directory: where caches are kept. It is made if it is not there.
+        keep_text: whether to keep the text too, for batches with `samplers`.
+        progress: a function that is called with the number of examples done, now and then.
+
+    Raises:
+        UserError: if the corpus has no examples or changes meanwhile, or `directory` cannot be one.
+        OSError: if there is no room on the disk. Nothing is left behind.
+    """
+    tokenizers = _tokenizer_of_each_column(corpus, tokenizers)
+    fingerprint = corpus.fingerprint()
+    key = _key(fingerprint, tokenizers, keep_text)
+    path = pathlib.Path(directory) / key
+    cache = _open(path, key, logging.DEBUG)
+    if cache is not None:
+        return cache
+    _make_directory(path.parent)
+    with _lock(path.with_suffix(".lock")):
+        # Another process may have built it while this one waited.
+        cache = _open(path, key, logging.WARNING)
+        if cache is None:
+            _remove_leftovers(path)
+            with _full_disk_explained(path.parent), atomic_directory(path) as temporary:
+                _write(corpus, tokenizers, temporary, key, keep_text, progress)
+                if corpus.fingerprint() != fingerprint:
+                    raise UserError(
+                        f"{corpus.name}: changed while it was being tokenised. Run again when its "
+                        "files are complete."
+                    )
+            cache = TokenCache(path)
+    return cache
+
+
+def _tokenizer_of_each_column(corpus, tokenizers):
+    columns = tuple(corpus.columns)
+    if not isinstance(tokenizers, collections.abc.Mapping):
+        return dict.fromkeys(columns, tokenizers)
+    if set(tokenizers) != set(columns):
+        raise ValueError(
+            f"`tokenizers` must have one for each of the corpus' columns {list(columns)}; "
+            f"got {sorted(tokenizers)}."
+        )
+    return {column: tokenizers[column] for column in columns}
+
+
+def _key(fingerprint, tokenizers, keep_text):
+    parts = {
+        "format": FORMAT,
+        "corpus": fingerprint,
+        "tokenizers": [[name, str(tokenizer.hash)] for name, tokenizer in tokenizers.items()],
+        "keep_text": keep_text,
+    }
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def _open(path, key, log_level):
+    """Returns the cache at `path`, or None if there is none or it cannot be trusted."""
+    if not path.exists():
+        return None
+    try:
+        cache = TokenCache(path)
+        if cache.key != key:
+            raise DamagedCacheError(f"{path}: made from something else ({cache.key}).")
+    except DamagedCacheError as error:
+        logger.log(log_level, "The token cache is damaged and will be built again. %s", error)
+        return None
+    return cache
+
+
+def _make_directory(directory):
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        if not os.access(directory, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    except (FileExistsError, NotADirectoryError, PermissionError) as error:
+        raise UserError(
+            f"{directory}: cannot hold the token cache ({error.strerror}). "
+            "Give a directory that can be written."
+        ) from error
+
+
+@contextlib.contextmanager
+def _lock(path):
+    """Holds a lock that the kernel gives back if this process dies."""
+    with path.open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            logger.info("Another process is building this token cache: waiting for it.")
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _remove_leftovers(path):
+    """Removes a damaged cache, and what a process that was killed has left of building it.
+
+    Under the lock nobody else is building it. Those who read it keep their files until they end.
+    """
+    for leftover in [path, *path.parent.glob(f".{path.name}.*")]:
+        shutil.rmtree(leftover, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _full_disk_explained(directory):
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise
+        problem = f"{error.strerror} while writing the token cache: make room, or move the cache"
+        raise OSError(error.errno, problem, str(directory)) from error
+
+
+def _write(corpus, tokenizers, path, key, keep_text, progress):
+    sizes = {name: tokenizer.vocabulary_size for name, tokenizer in tokenizers.items()}
+    with CacheWriter(path, sizes, keep_text) as writer:
+        for columns in _tokenised_chunks(corpus, list(tokenizers.values())):
+            writer.append(columns)
+            if progress is not None:
+                progress(writer.examples)
+        if writer.examples == 0:
+            raise UserError(f"{corpus.name}: no examples. Check that this is the right file.")
+        writer.finish(key)
+
+
+def _tokenised_chunks(corpus, tokenizers):
+    """Yields the corpus' chunks in order, tokenised in as many threads as there are cores.
+
+    TensorFlow's operations run outside Python's global lock, so threads are enough; and other than
+    in a `tf.data.Dataset`, an error of the corpus comes out as it went in.
+    """
+    cores = len(os.sched_getaffinity(0))
+    pending = collections.deque()
+    with concurrent.futures.ThreadPoolExecutor(cores) as pool:
+        try:
+            for chunk in _chunks(corpus):
+                pending.append(pool.submit(_tokenise, chunk, tokenizers))
+                if len(pending) > cores + 1:
+                    yield pending.popleft().result()
+            while pending:
+                yield pending.popleft().result()
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def _chunks(corpus):
+    chunk, characters = [], 0
+    for example in corpus:
+        chunk.append(example)
+        characters += sum(map(len, example))
+        if len(chunk) == _CHUNK_EXAMPLES or characters > _CHUNK_CHARACTERS:
+            yield chunk
+            chunk, characters = [], 0
+    if chunk:
+        yield chunk
+
+
+def _tokenise(chunk, tokenizers):
+    """Returns for each column its flat ids, the examples' lengths, and the texts as UTF-8."""
+    columns = []
+    for tokenizer, strings in zip(tokenizers, zip(*chunk, strict=True), strict=True):
+        texts = [string.encode() for string in strings]
+        ragged = tokenizer.tokenize(tf.constant(texts))
+        columns.append((ragged.values.numpy(), np.diff(ragged.row_splits.numpy()), texts))
+    return columns
