@@ -302,7 +302,7 @@ def test_what_is_not_supported_says_so(name, ability, random):
 
 
 def test_a_name_is_taken_once():
-    with pytest.raises(ValueError, match="There is a mechanism 'rotary' already"):
+    with pytest.raises(ValueError, match="The name 'rotary' is taken by Rotary"):
         register_mechanism("rotary")(MECHANISMS["rotary"])
 
 

@@ -112,7 +112,7 @@ def test_config_round_trip(kind):
     )
     again = kind.from_config(block.get_config())
     assert again.get_config() == block.get_config()
-    assert again.self_attention.mechanism.mechanism_name == "rotary"
+    assert again.self_attention.mechanism.registered_name == "rotary"
 
 
 def test_blocks_pass_masks_on(random):

@@ -3,21 +3,14 @@
 import keras
 
 from keras_transformer.checks import require_choice, require_rate
+from keras_transformer.layers.registry import register
 
 MECHANISMS = {}
 
 
 def register_mechanism(name):
     """Decorator: makes an `AttentionMechanism` known by `name` to layers, recipes and tests."""
-
-    def register(mechanism):
-        if name in MECHANISMS:
-            raise ValueError(f"There is a mechanism {name!r} already: {MECHANISMS[name]}.")
-        mechanism.mechanism_name = name
-        MECHANISMS[name] = mechanism
-        return mechanism
-
-    return register
+    return register(MECHANISMS, name)
 
 
 def make_mechanism(mechanism, dropout=0.0, **kwargs):
@@ -72,7 +65,7 @@ class AttentionMechanism(keras.layers.Layer):
     """
 
     #: The name it is registered by.
-    mechanism_name = None
+    registered_name = None
     #: May it be told to hide the future? Needed for decoders.
     supports_causal = True
     #: May keys and values come step by step from a cache? Needed for decoding.
@@ -125,7 +118,7 @@ class AttentionMechanism(keras.layers.Layer):
                     if getattr(kind, attribute)
                 )
                 raise ValueError(
-                    f"The attention mechanism {self.mechanism_name or type(self).__name__!r} "
+                    f"The attention mechanism {self.registered_name or type(self).__name__!r} "
                     f"cannot {what}. "
                     f"Use one of {able}."
                 )

@@ -4,21 +4,14 @@ import keras
 from keras import ops
 
 from keras_transformer.checks import require_choice, require_rank
+from keras_transformer.layers.registry import register
 
 SCHEMES = {}
 
 
 def register_positions(name):
     """Decorator: makes a `PositionScheme` known by `name` to models, recipes and tests."""
-
-    def register(scheme):
-        if name in SCHEMES:
-            raise ValueError(f"There is a scheme {name!r} already: {SCHEMES[name]}.")
-        scheme.scheme_name = name
-        SCHEMES[name] = scheme
-        return scheme
-
-    return register
+    return register(SCHEMES, name)
 
 
 def make_positions(scheme, **options):
