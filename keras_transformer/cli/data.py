@@ -113,7 +113,10 @@ def run(arguments):
 def require_sensible(arguments):
     """Raises a `UserError` for what can be told before TensorFlow is there."""
     if arguments.dates == bool(arguments.files):
-        raise UserError("Name the files of a corpus, or --dates for the built-in one.")
+        raise UserError(
+            "Name the files of a corpus (before --validation, which takes all that follow it), or "
+            "--dates for the built-in one."
+        )
     about_files = ("validation", "kind", "columns", "has_header", "keys")
     if arguments.dates and any(getattr(arguments, name) for name in about_files):
         raise UserError(

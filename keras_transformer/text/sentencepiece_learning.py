@@ -1,9 +1,11 @@
 """Learning a SentencePiece model that gives every string back."""
 
+import functools
 import io
 import pathlib
 import re
 import tempfile
+import threading
 
 from keras_transformer.errors import UserError
 
@@ -42,29 +44,48 @@ def learn_model(passages, vocabulary_size, model):
         unescapes = pathlib.Path(directory, "unescapes.tsv")
         unescapes.write_text(UNESCAPES, encoding="ascii")
         content = io.BytesIO()
+        train = functools.partial(
+            sentencepiece.SentencePieceTrainer.train,
+            # A word is the same word at the start of a line: the tokenizer puts a space there too.
+            sentence_iterator=(" " + passage for passage in passages),
+            model_writer=content,
+            model_type=model,
+            vocab_size=vocabulary_size,
+            hard_vocab_limit=False,
+            byte_fallback=True,
+            add_dummy_prefix=False,
+            remove_extra_whitespaces=False,
+            normalization_rule_tsv=str(escapes),
+            denormalization_rule_tsv=str(unescapes),
+            num_threads=THREADS,
+            # 2: errors alone, which are raised anyway. The rest is a page of log.
+            minloglevel=2,
+            **_control_arguments(),
+        )
         try:
-            sentencepiece.SentencePieceTrainer.train(
-                # A word is the same word at the start of a line: the tokenizer puts a space there
-                # too.
-                sentence_iterator=(" " + passage for passage in passages),
-                model_writer=content,
-                model_type=model,
-                vocab_size=vocabulary_size,
-                hard_vocab_limit=False,
-                byte_fallback=True,
-                add_dummy_prefix=False,
-                remove_extra_whitespaces=False,
-                normalization_rule_tsv=str(escapes),
-                denormalization_rule_tsv=str(unescapes),
-                num_threads=THREADS,
-                # 2: errors alone, which are raised anyway. The rest is a page of log.
-                minloglevel=2,
-                **_control_arguments(),
-            )
+            _run_interruptibly(train)
         except RuntimeError as error:
             _explain_size(error, vocabulary_size)
             raise
     return _without_paths(content.getvalue())
+
+
+def _run_interruptibly(function):
+    """Runs a long call of C++ in a thread of its own, so that Ctrl-C is answered at once."""
+    raised = []
+
+    def run():
+        try:
+            function()
+        except BaseException as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    while thread.is_alive():
+        thread.join(timeout=0.1)
+    if raised:
+        raise raised[0]
 
 
 def _control_arguments():

@@ -33,10 +33,10 @@ class SentencePieceTokenizer(Tokenizer, registered_name="sentencepiece"):
 
     >>> from keras_transformer.text import learn_tokenizer
     >>> lines = ["ein Haus am See", "ein Boot am Haus", "am See ein Boot"] * 10
-    >>> tokenizer = learn_tokenizer("sentencepiece", lines, 278, progress=lambda *_: None)
+    >>> tokenizer = learn_tokenizer("sentencepiece", lines, 276, progress=lambda *_: None)
     >>> ids = tokenizer.tokenize(["ein See"])
-    >>> [token.decode() for token in tokenizer.tokens(ids)[0].numpy()]
-    ['▁ein', '▁See']
+    >>> tokenizer.tokens(ids)[0].numpy()[-1].decode()
+    '▁See'
     >>> tokenizer.detokenize(ids).numpy()
     array([b'ein See'], dtype=object)
 

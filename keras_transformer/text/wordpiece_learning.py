@@ -11,6 +11,8 @@ CONTINUATION = "##"
 SMALLEST_COUNT = 2
 LONGEST_PIECE = 16
 REPORT_EVERY = 500
+# Characters get at most a quarter of the places: below this, none.
+SMALLEST_SIZE = 4
 
 
 def learn_pieces(words, size, report):

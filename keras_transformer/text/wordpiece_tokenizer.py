@@ -11,7 +11,7 @@ from keras_transformer.checks import require_boolean
 from keras_transformer.errors import UserError
 from keras_transformer.text.special_ids import FIRST_PIECE_ID, UNKNOWN_ID
 from keras_transformer.text.tokenizer import Tokenizer
-from keras_transformer.text.wordpiece_learning import CONTINUATION, learn_pieces
+from keras_transformer.text.wordpiece_learning import CONTINUATION, SMALLEST_SIZE, learn_pieces
 
 # How tensorflow-text is told of the four special ids and of pieces inside a word. Both hold a
 # space, and no word does, so that words such as "[UNK]" or "##ing" are words like others.
@@ -117,6 +117,11 @@ class WordPieceTokenizer(Tokenizer, registered_name="wordpiece"):
     @classmethod
     def learn(cls, read_passages, vocabulary_size, report, lowercase=False):
         require_boolean("lowercase", lowercase)
+        if vocabulary_size < FIRST_PIECE_ID + SMALLEST_SIZE:
+            raise UserError(
+                f"`vocabulary_size` must be at least {FIRST_PIECE_ID + SMALLEST_SIZE} for "
+                f"'wordpiece'; got {vocabulary_size}."
+            )
         passages = read_passages()
         words = collections.Counter()
         for start in range(0, len(passages), _PASSAGES_AT_ONCE):

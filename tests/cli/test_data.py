@@ -203,8 +203,8 @@ def make_broken_files(folder):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("", "Name the files of a corpus, or --dates for the built-in one."),
-        ("train.de --dates", "Name the files of a corpus, or --dates for the built-in one."),
+        ("", "Name the files of a corpus (before --validation, which takes all"),
+        ("train.de --dates", "that follow it), or --dates for the built-in one."),
         ("--dates --validation train.de", "leave out what is about files"),
         ("missing.de train.en", "missing.de: no such file (the current directory is "),
         (". train.en", ".: is a directory."),
@@ -232,8 +232,8 @@ def make_broken_files(folder):
         ("train.de train.en --output taken", "report.json: exists and is not of a data report"),
         ("train.de train.en --cache train.de", "train.de: cannot hold the token cache"),
         ("train.de train.en --tokens 0", "`--tokens` must be a whole number of at least 1; got 0"),
-        ("train.de train.en --tokens 20", "A batch of tokens=20 cannot hold the longest"),
-        ("train.de train.en --max-length 2", "All 120 examples are longer than max_length=2"),
+        ("train.de train.en --tokens 20", "A batch of 20 tokens cannot hold the longest"),
+        ("train.de train.en --max-length 2", "All 120 examples are longer than --max-length=2"),
         (
             "train.de train.en --vocabulary-size 999",
             "--vocabulary-size is for a vocabulary that is learned; bytes has",

@@ -1,5 +1,6 @@
 """Learning a vocabulary: the same each time, silent or telling, and clear about what is wrong."""
 
+import json
 import os
 import pathlib
 import pty
@@ -14,7 +15,7 @@ from keras_transformer.errors import UserError
 from keras_transformer.text import learn_tokenizer
 
 LEARN_AGAIN = """
-import os, runpy, sys
+import json, os, runpy, sys
 os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])
 from keras_transformer.text import ByteTokenizer, learn_tokenizer
 
@@ -26,9 +27,13 @@ for module in ("tensorflow_text", "sentencepiece"):
     if module in sys.modules:
         raise SystemExit(f"{module} was imported before anybody needed it")
 lines = runpy.run_path(sys.argv[1])["names_from_cldr"]
-print(learn_tokenizer("sentencepiece", lines(), 3000, progress=silent).hash)
-print(learn_tokenizer("sentencepiece", lines(), 3000, model="bpe", progress=silent).hash)
+unigram = learn_tokenizer("sentencepiece", lines(), 3000, progress=silent)
+bpe = learn_tokenizer("sentencepiece", lines(), 3000, model="bpe", progress=silent)
+print(unigram.hash)
+print(bpe.hash)
 print(learn_tokenizer("wordpiece", lines(), 7000, progress=silent).hash)
+for tokenizer in (unigram, bpe):
+    print(json.dumps(tokenizer.sample(["perjantai 7. maaliskuuta"] * 20, seed=7).to_list()))
 """
 
 
@@ -42,8 +47,13 @@ def test_another_process_on_one_core_learns_the_same_bytes(tokenizers):
         env={**os.environ, "PYTHONHASHSEED": "12345"},
     )
     assert run.returncode == 0, run.stderr
-    hashes = run.stdout.split()
+    *hashes, unigram_cuts, bpe_cuts = run.stdout.splitlines()
     assert hashes == [tokenizers[name].hash for name in ("unigram", "bpe", "wordpiece")]
+    # Random cuts too depend on text and seed alone.
+    for name, cuts in (("unigram", unigram_cuts), ("bpe", bpe_cuts)):
+        sampled = tokenizers[name].sample(["perjantai 7. maaliskuuta"] * 20, seed=7).to_list()
+        assert sampled == json.loads(cuts)
+        assert len({tuple(ids) for ids in sampled}) > 1
 
 
 @pytest.mark.parametrize("model", ["unigram", "bpe"])
@@ -117,6 +127,8 @@ def test_wrong_arguments_are_named(silent):
         learn_tokenizer("sentencepiece", ["a"], 300, modle="bpe")
     with pytest.raises(ValueError, match=r"`model` must be one of 'bpe', 'unigram'; got 'word'"):
         learn_tokenizer("sentencepiece", ["a"], 300, model="word", progress=silent)
+    with pytest.raises(UserError, match="`vocabulary_size` must be at least 8 for 'wordpiece'"):
+        learn_tokenizer("wordpiece", ["a"], 6, progress=silent)
     with pytest.raises(UserError, match="'bytes' tokenizer has no options; got 'lowercase'"):
         learn_tokenizer("bytes", ["a"], 300, lowercase=True)
     with pytest.raises(ValueError, match="`lowercase` must be True or False; got 'no'"):

@@ -12,7 +12,7 @@ class BucketReport:
     Attributes:
         bucket: the `Bucket`.
         batches: how many batches have its shape.
-        examples: how many examples (of packed documents: pieces) are in them.
+        examples: how many examples are in them.
         tokens: how many tokens are in them, START or END of each included, padding not.
     """
 

@@ -24,7 +24,7 @@ class Batches(abc.ABC):
     does not see them.
 
     ```python
-    model.fit(batches.dataset(), steps_per_epoch=len(batches), epochs=10)
+    model.fit(batches.dataset(), steps_per_epoch=len(batches), epochs=10, shuffle=False)
     ```
 
     Args:
@@ -83,6 +83,7 @@ class Batches(abc.ABC):
         may be nothing but padding: divide a sum of losses by the number of labels in the whole
         batch, not in the part.
         """
+        self._require_worker(worker, workers)
 
         def share(array):
             rows = -(-len(array) // workers)
@@ -90,6 +91,11 @@ class Batches(abc.ABC):
             return np.pad(mine, [(0, rows - len(mine))] + [(0, 0)] * (array.ndim - 1))
 
         return tf.nest.map_structure(share, self.batch(epoch, number))
+
+    def _require_worker(self, worker, workers):
+        checks.require_positive_integer("workers", workers)
+        if checks.require_integer("worker", worker, minimum=0) >= workers:
+            raise ValueError(f"`worker` must be below `workers`={workers}; got {worker}.")
 
     def dataset(self, start=(0, 0), epochs=None, worker=0, workers=1):
         """Returns a `tf.data.Dataset` of batches, for `model.fit` or a loop of one's own.
@@ -101,14 +107,15 @@ class Batches(abc.ABC):
             worker: the number of this worker, from 0.
             workers: how many workers share the rows of each batch, see `part`.
         """
+        if not isinstance(start, tuple | list) or len(start) != 2:
+            raise ValueError(
+                f"`start` must be an epoch and a number, such as (0, 0); got {start!r}."
+            )
         epoch = checks.require_integer("epoch of start", start[0], minimum=0)
         number = checks.require_integer("number of start", start[1], minimum=0)
-        checks.require_positive_integer("workers", workers)
-        checks.require_integer("worker", worker, minimum=0)
+        self._require_worker(worker, workers)
         if number >= len(self):
             raise ValueError(f"`start` must be in an epoch of {len(self)} batches; got {start}.")
-        if worker >= workers:
-            raise ValueError(f"`worker` must be below `workers`={workers}; got {worker}.")
         first = epoch * len(self) + number
         if epochs is None:
             steps = tf.data.Dataset.counter(first)

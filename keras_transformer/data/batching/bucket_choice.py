@@ -59,8 +59,9 @@ def choose_buckets(
     examples, longest = _longest_widths(cache, max_length, too_long, room)
     if max(longest) > tokens:
         raise UserError(
-            f"A batch of tokens={tokens} cannot hold the longest sequence of {max(longest)} tokens "
-            f"with END. Set tokens to at least {max(longest)}, or max_length to at most {tokens}."
+            f"A batch of {tokens} tokens cannot hold the longest sequence of {max(longest)} tokens "
+            f"with END. Set `tokens` to at least {max(longest)}, or `max_length` to at most "
+            f"{tokens}."
         )
     shapes = _choose_shapes(_count_cells(cache, longest, too_long, room), longest, max_buckets)
     buckets = (Bucket(min(_rows(tokens, max(shape)), examples), shape) for shape in shapes)
@@ -85,9 +86,8 @@ def _longest_widths(cache, max_length, too_long, room):
         longest = np.maximum(longest, widths.max(axis=0, initial=0))
     if not examples:
         raise UserError(
-            f"All {len(cache)} examples are longer than max_length={max_length} tokens with END; "
-            f"the shortest has {shortest}. Set max_length to at least that, or too_long to "
-            "'truncate'."
+            f"All {len(cache)} examples are longer than `max_length`={max_length} tokens with END; "
+            f"the shortest has {shortest}. Set it to at least that, or have them truncated."
         )
     return examples, tuple(np.minimum(longest, max_length).tolist())
 

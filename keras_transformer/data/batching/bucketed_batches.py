@@ -93,7 +93,9 @@ class BucketedBatches(Batches):
                 key = json.dumps([self.seed, "sample", epoch, number, name]).encode()
                 seed = int.from_bytes(hashlib.sha256(key).digest()[:4], "little") >> 1
                 strings = tf.constant(column.texts(examples))
-                sampled = SampledColumn(self._samplers[name](strings, seed))
+                ragged = self._samplers[name](strings, seed)
+                _require_ids(ragged, column.vocabulary_size, name)
+                sampled = SampledColumn(ragged)
                 fitting = rows[sampled.spans(rows)[1] < width]
                 matrix[fitting] = 0
                 _write_rows(sampled, fitting, fitting, matrix)
@@ -174,6 +176,15 @@ class EpochPlan:
         index = int(np.searchsorted(self._ends, position, side="right"))
         first = (position - self._begins[index]) * self._rows[index]
         return index, self.examples[index][first : first + self._rows[index]]
+
+
+def _require_ids(ragged, vocabulary_size, name):
+    ids = ragged.values.numpy()
+    if len(ids) and not 1 <= ids.min() <= ids.max() < vocabulary_size:
+        raise ValueError(
+            f"The sampler of column {name!r} must give ids from 1 to {vocabulary_size - 1}, as the "
+            f"cache's tokenizer does; got {ids.min()} to {ids.max()}. Is it of that tokenizer?"
+        )
 
 
 def _write_rows(column, examples, rows, matrix):

@@ -58,13 +58,13 @@ def read_lines(path, tally, encoding_errors, max_characters):
                 yield _decode(raw, is_cut, tally, encoding_errors, max_characters)
     except EOFError:
         raise UserError(
-            f"{path}:{number}: gzip ends early, somewhere after this line. The file is cut short: "
-            "copy or download it again."
+            f"{path}: gzip ends early, somewhere after line {number}. The file is cut short: copy "
+            "or download it again."
         ) from None
     except (gzip.BadGzipFile, zlib.error) as error:
         raise UserError(
-            f"{path}:{number}: gzip is damaged somewhere after this line ({error}). Copy or "
-            "download the file again."
+            f"{path}: gzip is damaged somewhere after line {number} ({error}). Copy or download "
+            "the file again."
         ) from None
 
 

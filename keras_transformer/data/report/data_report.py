@@ -151,7 +151,7 @@ def _validation_warnings(checked, overlap):
     if overlap:
         yield (
             f"{overlap:,} of {checked.examples:,} validation examples are in the training corpus, "
-            "word for word. They measure memory, not translation: take them out of one of the two."
+            "word for word. They measure memory, not learning: take them out of one of the two."
         )
 
 

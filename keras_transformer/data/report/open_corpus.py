@@ -1,6 +1,7 @@
 """From files and a few words about them to a corpus: what a person gives to the data report."""
 
 import dataclasses
+import itertools
 
 from keras_transformer.checks import require_choice
 from keras_transformer.data.corpora.corpus import find_column_set
@@ -59,7 +60,10 @@ def open_corpus(
     ...     list(open_corpus([path]))
     [('Danke', 'Thank you')]
     """
-    kind = require_choice("kind", kind or guess_kind(files), KINDS)
+    if kind is None:
+        kind = guess_kind(files)
+        _require_no_table(kind, files)
+    require_choice("kind", kind, KINDS)
     _require_fitting_names(kind, columns, has_header, keys)
     rules = ReadingRules(on_bad_line=on_bad_line, encoding_errors=encoding_errors)
     document_rules = dataclasses.replace(rules, max_characters=DOCUMENT_RULES.max_characters)
@@ -101,6 +105,24 @@ def guess_kind(files):
         f"{files[0]}: cannot guess what these {len(files)} files hold. Say it with `kind`: "
         f"{', '.join(KINDS)}."
     )
+
+
+def _require_no_table(kind, files):
+    """Raises if what looks by its name like documents looks by its lines like something else."""
+    if kind != "line-documents":
+        return
+    lines = [line for (line,) in itertools.islice(LineDocuments(files, DOCUMENT_RULES), 20)]
+    tabs = {line.count("\t") for line in lines}
+    other = None
+    if len(tabs) == 1 and tabs != {0}:
+        other = "tsv"
+    elif lines and all(line.startswith("{") and line.rstrip().endswith("}") for line in lines):
+        other = "json-lines"
+    if other:
+        raise UserError(
+            f"{files[0]}: looks like {other}, but its ending does not say so. Say it with `kind`: "
+            f"{other}, or line-documents if each line is a document."
+        )
 
 
 def _kind_of_ending(file):

@@ -174,7 +174,7 @@ def _read_description(path):
         content, digest = description["content"], description["sha256"]
     except FileNotFoundError as error:
         raise DamagedCacheError(f"{path}: no {DESCRIPTION} in it.") from error
-    except (ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise DamagedCacheError(f"{path / DESCRIPTION}: not readable ({error}).") from error
     if _digest(content) != digest:
         raise DamagedCacheError(f"{path / DESCRIPTION}: its content and its sha256 differ.")

@@ -18,6 +18,7 @@ import tensorflow as tf
 from keras_transformer.atomic import atomic_directory
 from keras_transformer.data.token_cache.cache import FORMAT, DamagedCacheError, TokenCache
 from keras_transformer.data.token_cache.cache_writer import CacheWriter
+from keras_transformer.data.token_cache.label_index import LabelIndex
 from keras_transformer.errors import UserError
 
 logger = logging.getLogger(__name__)
@@ -48,7 +49,7 @@ def tokenise_corpus(corpus, tokenizers, directory, *, keep_text=False, progress=
 
     Raises:
         UserError: if the corpus has no examples or changes meanwhile, or `directory` cannot be one.
-        OSError: if there is no room on the disk. Nothing is left behind.
+        OSError: if there is no room on the disk. Nothing but an empty lock file is left behind.
     """
     tokenizers = _tokenizer_of_each_column(corpus, tokenizers)
     fingerprint = corpus.fingerprint()
@@ -77,7 +78,12 @@ def tokenise_corpus(corpus, tokenizers, directory, *, keep_text=False, progress=
 def _tokenizer_of_each_column(corpus, tokenizers):
     columns = tuple(corpus.columns)
     if not isinstance(tokenizers, collections.abc.Mapping):
-        return dict.fromkeys(columns, tokenizers)
+        tokenizers = dict.fromkeys(columns, tokenizers)
+    if "label" in columns and not isinstance(tokenizers.get("label"), LabelIndex):
+        raise ValueError(
+            "Labels are no text: `tokenizers` must be a mapping with a `LabelIndex` for the column "
+            "'label', such as {'text': tokenizer, 'label': LabelIndex(corpus.labels)}."
+        )
     if set(tokenizers) != set(columns):
         raise ValueError(
             f"`tokenizers` must have one for each of the corpus' columns {list(columns)}; "
@@ -140,7 +146,10 @@ def _remove_leftovers(path):
     Under the lock nobody else is building it. Those who read it keep their files until they end.
     """
     for leftover in [path, *path.parent.glob(f".{path.name}.*")]:
-        shutil.rmtree(leftover, ignore_errors=True)
+        if leftover.is_dir() and not leftover.is_symlink():
+            shutil.rmtree(leftover, ignore_errors=True)
+        else:
+            leftover.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager

@@ -267,3 +267,23 @@ def test_fit_takes_the_dataset_as_it_is(batches):
     assert np.isfinite(history.history["loss"]).all()
     assert history.history["loss"][1] < history.history["loss"][0]
     assert model.optimizer.iterations == 2 * len(batches)
+
+
+def test_refuses_parts_of_workers_that_do_not_exist(make_cache, pairs, documents):
+    batches = make_batches("pairs", make_cache, pairs, documents)
+    with pytest.raises(ValueError, match="`worker` must be below `workers`=2; got 5"):
+        batches.part(0, 0, worker=5, workers=2)
+    with pytest.raises(ValueError, match=r"`start` must be an epoch and a number.*; got 5"):
+        batches.dataset(start=5)
+
+
+def test_a_sampler_of_another_vocabulary_is_noticed(make_cache, pairs):
+    cache = make_cache(pairs, keep_text=True)
+    table = choose_buckets(cache, tokens=512, room=1.5)
+
+    def other(strings, seed):
+        return tf.ragged.constant([[1999]] * len(strings), dtype=tf.int32)
+
+    batches = PairBatches(cache, table, seed=1, samplers={"target": other})
+    with pytest.raises(ValueError, match="sampler of column 'target' must give ids from 1 to 259"):
+        batches.batch(0, 0)

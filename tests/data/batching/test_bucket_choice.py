@@ -92,9 +92,9 @@ def test_default_shapes_leave_less_than_a_tenth_of_padding(make_cache):
 
 def test_says_what_to_do_if_nothing_fits(make_cache):
     cache = make_cache([("a" * 30, "b" * 20), ("a" * 40, "b" * 90)])
-    with pytest.raises(UserError, match=r"All 2 examples .*max_length=16.*shortest has 31\. Set"):
+    with pytest.raises(UserError, match=r"All 2 examples .*max_length`=16.*shortest has 31\. Set"):
         choose_buckets(cache, max_length=16)
-    with pytest.raises(UserError, match=r"tokens=50 cannot hold .* 91 tokens .* at most 50"):
+    with pytest.raises(UserError, match=r"of 50 tokens cannot hold .* 91 tokens .* at most 50"):
         choose_buckets(cache, tokens=50)
 
 

@@ -135,3 +135,15 @@ def test_the_command_line_offers_the_same_kinds():
     from keras_transformer.cli import data
 
     assert data.KINDS == KINDS
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "kind"),
+    [("pairs.txt", "Danke\tThank you", "tsv"), ("pairs.json", '{"a": "b"}', "json-lines")],
+)
+def test_a_table_is_not_taken_for_documents(tmp_path, name, line, kind):
+    path = tmp_path / name
+    path.write_text(f"{line}\n" * 30)
+    with pytest.raises(UserError, match=rf"{name}: looks like {kind}, but its ending does not"):
+        open_corpus([path])
+    assert len(list(open_corpus([path], kind="line-documents"))) == 30

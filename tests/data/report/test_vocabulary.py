@@ -40,12 +40,12 @@ def test_use_of_words(tmp_path):
 
 def test_what_is_spelt_in_bytes(tmp_path):
     lines = ["ein Haus am See", "ein Boot am Haus", "am See ein Boot"] * 10
-    tokenizer = learn_tokenizer("sentencepiece", lines, 278, progress=lambda *_: None)
+    tokenizer = learn_tokenizer("sentencepiece", lines, 276, progress=lambda *_: None)
     (part,) = describe([("ein Haus",), ("ein 家",)], {"text": tokenizer}, tmp_path)
     ids = tokenizer.tokenize(["ein Haus", "ein 家"]).to_list()
     assert part["tokens"] == sum(map(len, ids))
     assert part["byte_fallback_share"] == pytest.approx(3 / part["tokens"])
-    assert part["pieces"] == 278 - 4 - 256
+    assert part["pieces"] == tokenizer.vocabulary_size - 4 - 256
 
 
 def test_sides_with_one_vocabulary_are_described_together(tmp_path):

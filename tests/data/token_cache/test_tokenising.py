@@ -1,4 +1,5 @@
 import logging
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -253,3 +254,23 @@ def test_a_second_process_waits_for_the_cache_of_the_first(tmp_path, pairs):
     )
     answer, _ = second[0].communicate()
     assert answer == f"has {cache.path}\n"
+
+
+def test_labels_are_not_tokenised_as_text(tmp_path):
+    corpus = MemoryCorpus([("one text", "1"), ("another", "0")], columns=("text", "label"))
+    with pytest.raises(ValueError, match="Labels are no text: `tokenizers` must be a mapping with"):
+        tokenise_corpus(corpus, ByteTokenizer(), tmp_path)
+
+
+@pytest.mark.parametrize("wreck", ["cache.json", "."])
+def test_what_is_in_the_way_of_a_cache_is_removed(tmp_path, wreck):
+    """A directory where the description should be, or a file where the cache should be."""
+    corpus = MemoryCorpus([("one", "two")])
+    cache = tokenise_corpus(corpus, ByteTokenizer(), tmp_path)
+    if wreck == ".":
+        shutil.rmtree(cache.path)
+        cache.path.write_text("in the way")
+    else:
+        (cache.path / wreck).unlink()
+        (cache.path / wreck).mkdir()
+    assert len(tokenise_corpus(corpus, ByteTokenizer(), tmp_path)) == 1
