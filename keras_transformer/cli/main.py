@@ -49,7 +49,10 @@ def main(arguments=None):
         print(f"keras-transformer: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        return 130
+        # At once: what had to be tidied up has been, and a thread may still be busy in C++.
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        os._exit(130)
     return 0
 
 
