@@ -113,6 +113,22 @@ def test_outputs_of_a_text_encoder(settings, shape):
     assert model({"source": np.array([[5, 6, 3], [7, 3, 0]])}).shape == shape
 
 
+@pytest.mark.parametrize("settings", [{}, {"positions": "learned"}, {"attention": "shaw"}])
+def test_autograph_understands_every_line(settings, monkeypatch):
+    """What it does not, it reports to the user as a page of warnings; here as an error."""
+    monkeypatch.setenv("AUTOGRAPH_STRICT_CONVERSION", "1")
+    model = Transformer.from_preset(
+        "tiny", vocabulary_size=20, encoder_layers=1, decoder_layers=1, **settings
+    )
+
+    @tf.function
+    def decode(source, ids):
+        state = model.initial_state(model.encode(source), max_length=4)
+        return model.step(ids, state)[0]
+
+    assert decode(tf.constant([[5, 6, 3]]), tf.constant([2])).shape == (1, 20)
+
+
 class TestRoomInTheState:
     def test_eager(self):
         model = LanguageModel.from_preset("tiny", vocabulary_size=20)

@@ -62,6 +62,8 @@ class PositionScheme(keras.layers.Layer):
             length: an integer, or None where it is not known yet.
             offset: an integer or a scalar tensor.
         """
+        if self.is_bounded:
+            raise NotImplementedError(f"{type(self).__name__} must implement `check_length`.")
 
     def compute_output_shape(self, inputs_shape):
         return inputs_shape
