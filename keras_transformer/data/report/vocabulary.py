@@ -67,7 +67,7 @@ def _describe(tokenizer, columns, cache, asked_size, validation_cache):
         "byte_fallback_share": _share(counts[is_fallback].sum(), tokens) if can_fall_back else None,
         "validation_tokens_unseen_share": unseen_share,
         "rarest_pieces": [{"piece": names[n], "count": int(counts[n])} for n in rarest],
-        "rank_frequency": _rank_frequency(counts),
+        "rank_frequency": _rank_frequency(counts[is_piece]),
     }
 
 
@@ -86,6 +86,8 @@ def _count_ids(cache, columns):
 def _rank_frequency(counts):
     """Returns some ranks, evenly spread on a logarithmic scale, and the counts of their pieces."""
     counts = np.sort(counts[counts > 0])[::-1]
+    if not len(counts):  # all of the text is unknown, or spelt in bytes
+        return {"ranks": [], "counts": []}
     ranks = np.unique(np.geomspace(1, len(counts), _RANKS).round().astype(int))
     return {"ranks": ranks.tolist(), "counts": counts[ranks - 1].tolist()}
 

@@ -35,7 +35,14 @@ def test_use_of_words(tmp_path):
         {"piece": "one", "count": 80},
         {"piece": "two", "count": 120},
     ]
-    assert part["rank_frequency"] == {"ranks": [1, 2, 3, 4], "counts": [120, 80, 60, 20]}
+    # What is unknown is no piece, however often it occurs.
+    assert part["rank_frequency"] == {"ranks": [1, 2, 3], "counts": [120, 80, 60]}
+
+
+def test_a_text_without_any_known_word(tmp_path):
+    (part,) = describe([("zebra",)], {"text": WORDS}, tmp_path)
+    assert part["unknown_share"] == 1
+    assert part["rank_frequency"] == {"ranks": [], "counts": []}
 
 
 def test_what_is_spelt_in_bytes(tmp_path):
