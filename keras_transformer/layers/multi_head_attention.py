@@ -51,7 +51,8 @@ class MultiHeadAttention(keras.layers.Layer):
         offset: number of positions already in the cache; with those of `query` it must not be
             more than the cache has room for.
         projected_memory: for cross-attention step by step: what `project_memory` gave, in place of
-            `memory`.
+            `memory`. `query` may have N rows for each of its rows, one after the other: those of N
+            hypotheses that share a memory.
 
     Returns:
         `[B, T, M]`, or a tuple of it and, as asked for, weights and cache.
@@ -143,6 +144,9 @@ class MultiHeadAttention(keras.layers.Layer):
     ):
         is_cross = memory is not None or projected_memory is not None
         self._check_use(query, memory, attention_mask, use_causal_mask, cache, is_cross)
+        shape = ops.shape(query)
+        if projected_memory is not None:
+            query = self._side_by_side(query, projected_memory)
         queries = self._split(self.query_projection, query, self.num_heads)  # [B, H, T, D]
         if is_cross:
             keys_and_values = projected_memory or self._project(memory, memory_mask)
@@ -164,7 +168,11 @@ class MultiHeadAttention(keras.layers.Layer):
             training=training,
         )
         context, *weights = context if return_weights else (context,)
-        outputs = (self._join(context), *weights, *([] if cache is None else [cache]))
+        joined = self._join(context)
+        if projected_memory is not None:
+            joined = ops.reshape(joined, shape)
+            weights = [self._one_below_the_other(w, shape) for w in weights]
+        outputs = (joined, *weights, *([] if cache is None else [cache]))
         return outputs if len(outputs) > 1 else outputs[0]
 
     def initial_cache(self, batch_size, max_length):
@@ -223,7 +231,7 @@ class MultiHeadAttention(keras.layers.Layer):
         if new["mask"] is None:
             new = {**new, "mask": ops.ones((batch_size, length), dtype="bool")}
         # Core operations only, with shapes that stay: the same graph runs plain and under XLA.
-        source = ops.arange(cache["key"].shape[2], dtype="int32") - offset  # [L]
+        source = ops.arange(ops.shape(cache["key"])[2], dtype="int32") - offset  # [L]
         is_new = ops.logical_and(source >= 0, source < length)
         source = ops.clip(source, 0, length - 1)
 
@@ -239,6 +247,21 @@ class MultiHeadAttention(keras.layers.Layer):
             "value": fill(cache["value"], new["value"], axis=2),
             "mask": fill(cache["mask"], new["mask"], axis=1),
         }
+
+    def _side_by_side(self, query, projected_memory):
+        """Hypotheses `[B·N, T, M]` as `[B, N·T, M]`: to their memory they are so many queries."""
+        rows, length, width = ops.shape(query)
+        batch_size = ops.shape(projected_memory["key"])[0]
+        hypotheses = rows // ops.maximum(batch_size, 1)
+        return ops.reshape(query, (batch_size, hypotheses * length, width))
+
+    def _one_below_the_other(self, weights, shape):
+        """Weights `[B, H, N·T, S]` as `[B·N, H, T, S]`, for hypotheses of `shape` `[B·N, T, M]`."""
+        rows, length, _ = shape
+        batch_size, num_heads, queries, keys = ops.shape(weights)
+        hypotheses = queries // length
+        weights = ops.reshape(weights, (batch_size, num_heads, hypotheses, length, keys))
+        return ops.reshape(ops.transpose(weights, (0, 2, 1, 3, 4)), (rows, num_heads, length, keys))
 
     def _merge_masks(self, attention_mask, key_mask):
         """One mask of rank 4, broadcastable to `[B, H, T, S]`, or None."""

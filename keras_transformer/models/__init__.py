@@ -1,12 +1,14 @@
 """Functional models, one a file."""
 
 from keras_transformer.models.config import PRESETS
+from keras_transformer.models.configured_model import MODELS
 from keras_transformer.models.encoder import Memory
 from keras_transformer.models.language_model import LanguageModel, LanguageModelConfig
 from keras_transformer.models.text_encoder import TextEncoder, TextEncoderConfig
 from keras_transformer.models.transformer import Transformer, TransformerConfig
 
 __all__ = [
+    "MODELS",
     "PRESETS",
     "LanguageModel",
     "LanguageModelConfig",

@@ -4,6 +4,9 @@ import dataclasses
 
 import keras
 
+#: The classes of models by name; each subclass of `ConfiguredModel` enters itself.
+MODELS = {}
+
 
 class ConfiguredModel(keras.Model):
     """Base of the models: a functional `keras.Model` laid by a subclass from a frozen config.
@@ -20,6 +23,10 @@ class ConfiguredModel(keras.Model):
     """
 
     config_class = None
+
+    def __init_subclass__(cls, **kwargs):
+        super().__init_subclass__(**kwargs)
+        MODELS[cls.__name__] = cls
 
     def __init__(self, config, dtype, inputs, outputs, name=None, **kwargs):
         super().__init__(inputs=inputs, outputs=outputs, name=name, **kwargs)

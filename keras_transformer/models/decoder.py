@@ -38,6 +38,7 @@ class Decoder(Stack):
         state=None,
         training=None,
         return_weights=False,
+        return_states=False,
     ):
         """Logits `[B, T, V]` of the token after each of `ids` `[B, T]`.
 
@@ -47,6 +48,8 @@ class Decoder(Stack):
             segments: numbers `[B, T]` of the documents packed in a row, see `PackedSegments`.
             state: from `initial_state` or the call before this one.
             return_weights: whether to return as well a list of each block's weights.
+            return_states: whether to return, in place of the logits, the states `[B, T, M]` that
+                they are made from.
 
         Returns:
             logits, or a tuple of them and, as asked for, weights and the new state.
@@ -58,60 +61,83 @@ class Decoder(Stack):
             where["offset"] = state["position"]
         states = self.embed(ids, training, **where)
         for i, block in enumerate(self.blocks):
-            outputs = block(
+            block_outputs = block(
                 states,
                 memory,
                 attention_mask=attention_mask,
                 return_weights=return_weights,
-                cache=state and state["layers"][i],
+                cache=state and self._cache(state, i),
                 offset=state["position"] if state else 0,
                 training=training,
             )
-            states, *extras = as_tuple(outputs)
+            states, *extras = as_tuple(block_outputs)
             if return_weights:
                 weights.append(extras.pop(0))
             if state:
-                caches.append(extras.pop(0))
-        logits = self.output(self.finish(states), reverse=True)
+                caches.append(extras.pop(0)["self"])
+        outputs = self.finish(states)
+        if not return_states:
+            outputs = self.output(outputs, reverse=True)
         asked_for = [weights] if return_weights else []
         if state:
-            asked_for.append({"position": state["position"] + tf.shape(ids)[1], "layers": caches})
-        return (logits, *asked_for) if asked_for else logits
+            position = state["position"] + tf.shape(ids)[1]
+            asked_for.append({**state, "position": position, "layers": caches})
+        return (outputs, *asked_for) if asked_for else outputs
 
     def initial_state(self, batch_size, max_length=None, memory=None):
         """The state before the first token.
 
-        A nest of tensors that keeps its structure and shapes from step to step. The first axis of
-        all of them is the batch, so that a beam can reorder them; "position", a scalar, is the
-        number of tokens seen, shared by all rows.
+        A nest of tensors that keeps its structure and shapes from step to step:
+
+        - "position": the number of tokens seen, a scalar shared by all rows;
+        - "layers": a cache for each block, with a row for each hypothesis. A beam may repeat and
+          reorder the rows of these tensors, their first axis;
+        - "memory": what never changes and all hypotheses of a row share, if there is a memory: its
+          keys and values for each block. It keeps its B rows, where "layers" may have N·B, those of
+          one row of the memory next to each other.
 
         Args:
             batch_size: B, an integer or a scalar tensor.
-            max_length: how many tokens there will be at most; by default the config's.
+            max_length: how many tokens there will be at most, an integer or a scalar tensor; by
+                default the config's.
             memory: a `Memory` of the same batch, if there is one to attend to.
         """
         if max_length is None:
             max_length = self.config.max_length
-        require_positive_integer("max_length", max_length)
-        if self.positions is not None:
-            self.positions.check_length(max_length, offset=0)
-        return {
+        if not tf.is_tensor(max_length):
+            require_positive_integer("max_length", max_length)
+            if self.positions is not None:
+                self.positions.check_length(max_length, offset=0)
+        caches = [
+            block.initial_cache(batch_size, max_length, *(memory or ())) for block in self.blocks
+        ]
+        state = {
             "position": tf.constant(0, tf.int32),
-            "layers": [
-                block.initial_cache(batch_size, max_length, *(memory or ()))
-                for block in self.blocks
-            ],
+            "layers": [cache["self"] for cache in caches],
         }
+        if memory is not None:
+            state["memory"] = [cache["memory"] for cache in caches]
+        return state
 
-    def step(self, ids, state):
+    @property
+    def position_limit(self):
+        """How many tokens the positions reach, or None if there is no end to them."""
+        is_bounded = self.positions is not None and self.positions.is_bounded
+        return self.config.max_length if is_bounded else None
+
+    def step(self, ids, state, return_attention=False):
         """Logits after the next tokens, and the state after them.
 
         Args:
             ids: one token for each row, `[B]`; or several, `[B, T]`, as of a prompt.
             state: from `initial_state` or the step before.
+            return_attention: whether to return as well what the tokens attend to in the memory,
+                `[B, S]` (or `[B, T, S]`): the mean over the heads of the last block but one, whose
+                attention aligns best (Garg et al. 2019, "Jointly Learning to Align and Translate
+                with Transformer Models").
 
         Returns:
-            logits `[B, V]` (or `[B, T, V]`), state.
+            logits `[B, V]` (or `[B, T, V]`), attention if asked for, state.
 
         A step past the state's `max_length` is an error; only under XLA, which has no run-time
         errors, must the caller see to it.
@@ -121,11 +147,25 @@ class Decoder(Stack):
         if is_single:
             ids = ids[:, None]
         self._check_fit(ids, state)
-        logits, state = self(ids, state=state, training=False)
-        return (logits[:, 0] if is_single else logits), state
+        outputs = self(ids, state=state, training=False, return_weights=return_attention)
+        logits, *weights, state = outputs
+        outputs = [logits, *(self.alignment(block_weights) for block_weights in weights)]
+        return (*(output[:, 0] if is_single else output for output in outputs), state)
+
+    def alignment(self, weights):
+        """The attention to the memory `[B, T, S]` out of all blocks' weights; see `step`."""
+        if "cross" not in weights[-1]:
+            raise ValueError("There is no memory to attend to: a decoder alone has no alignment.")
+        cross = weights[-2:][0]["cross"]  # [B, H, T, S]
+        return tf.reduce_mean(tf.cast(cross, tf.float32), axis=1)
+
+    def _cache(self, state, i):
+        """What block number `i` needs of the state."""
+        memory = {"memory": state["memory"][i]} if "memory" in state else {}
+        return {"self": state["layers"][i], **memory}
 
     def _check_fit(self, ids, state):
-        batch_size, _, max_length, _ = state["layers"][0]["self"]["key"].shape
+        batch_size, _, max_length, _ = state["layers"][0]["key"].shape
         if None not in (batch_size, ids.shape[0]) and batch_size != ids.shape[0]:
             raise ValueError(
                 f"`ids` must have a row for each of the state's {batch_size}; got {ids.shape[0]}."
@@ -136,7 +176,8 @@ class Decoder(Stack):
             "past it. Ask initial_state for a larger max_length."
         )
         known = tf.get_static_value(end)
-        if known is None:
+        if max_length is None or known is None:
+            max_length = tf.shape(state["layers"][0]["key"])[2]
             tf.debugging.assert_less_equal(end, max_length, message)
         elif known > max_length:
             raise ValueError(message)

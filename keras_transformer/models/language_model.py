@@ -68,12 +68,27 @@ class LanguageModel(ConfiguredModel):
         """The state before the first token; see `Decoder.initial_state`."""
         return self.decoder.initial_state(batch_size, max_length)
 
+    @property
+    def position_limit(self):
+        """How many tokens the positions reach, or None if there is no end to them."""
+        return self.decoder.position_limit
+
     def step(self, ids, state):
         """Logits `[B, V]` after the next tokens `[B]`, and the state after them.
 
         Also takes several tokens for each row, `[B, T]`, as of a prompt, and gives `[B, T, V]`.
         """
         return self.decoder.step(ids, state)
+
+    def states(self, target):
+        """The vectors `[B, T, M]` of tokens `[B, T]` that the logits are made from."""
+        return self.decoder(tf.convert_to_tensor(target), training=False, return_states=True)
+
+    def alignment(self, target):
+        """What each token attends to among those before it, `[B, T, T]`: the mean over the heads
+        of the last block but one."""
+        weights = self.attention_weights(target)["decoder"][:, -2:][:, 0]  # [B, H, T, T]
+        return tf.reduce_mean(tf.cast(weights, tf.float32), axis=1)
 
     def attention_weights(self, target, segments=None):
         """All attention weights of a pass: `{"decoder": [B, N, H, T, T]}` for N blocks.

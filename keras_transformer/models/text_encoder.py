@@ -66,17 +66,25 @@ class TextEncoder(ConfiguredModel):
         encoder = Encoder(config, embedding, config.num_layers, dtype=dtype)
         inputs = {"source": keras.Input((None,), dtype="int32", name="source")}
         outputs = encoder(inputs["source"])
+        pooling = None
         if config.pooling != "none":
-            outputs = Pooling(config.pooling, name="pooling", dtype=dtype)(outputs)
+            pooling = Pooling(config.pooling, name="pooling", dtype=dtype)
+            outputs = pooling(outputs)
         if config.num_classes is not None:
             # Logits in full precision, as those of the other models.
             outputs = keras.layers.Dense(config.num_classes, dtype="float32", name="head")(outputs)
         super().__init__(config, dtype, inputs, outputs, **kwargs)
-        self.encoder = encoder
+        self.encoder, self.pooling = encoder, pooling
 
     def encode(self, source):
         """The `Memory` of tokens `[B, S]`: a vector for each, before pooling."""
         return self.encoder.encode(source)
+
+    def vectors(self, source):
+        """The pooled vectors `[B, M]` of tokens `[B, S]`, before any head."""
+        if self.pooling is None:
+            raise ValueError("A TextEncoder with pooling='none' has no vector for a whole text.")
+        return self.pooling(self.encoder(tf.convert_to_tensor(source), training=False))
 
     def attention_weights(self, source):
         """All attention weights of a pass: `{"encoder": [B, N, H, S, S]}` for N blocks."""

@@ -123,12 +123,29 @@ class Transformer(ConfiguredModel):
         """
         return self.decoder.initial_state(tf.shape(memory.states)[0], max_length, memory)
 
-    def step(self, ids, state):
+    @property
+    def position_limit(self):
+        """How many target tokens the positions reach, or None if there is no end to them."""
+        return self.decoder.position_limit
+
+    def step(self, ids, state, return_attention=False):
         """Logits `[B, V]` after the next target tokens `[B]`, and the state after them.
 
-        Also takes several tokens for each row, `[B, T]`, and gives `[B, T, V]`.
+        Also takes several tokens for each row, `[B, T]`, and gives `[B, T, V]`. With
+        `return_attention`, what they attend to in the source stands between the two, see
+        `Decoder.step`.
         """
-        return self.decoder.step(ids, state)
+        return self.decoder.step(ids, state, return_attention)
+
+    def alignment(self, source, target):
+        """What each target token attends to in the source, `[B, T, S]`; see `Decoder.step`."""
+        _, weights = self.decoder(
+            tf.convert_to_tensor(target),
+            self.encoder(tf.convert_to_tensor(source), training=False),
+            training=False,
+            return_weights=True,
+        )
+        return self.decoder.alignment(weights)
 
     def attention_weights(self, source, target):
         """All attention weights of a pass: `[B, N, H, ·, ·]` for N blocks, by name.

@@ -91,6 +91,9 @@ class SentencePieceTokenizer(Tokenizer, registered_name="sentencepiece"):
             row_lengths=np.fromiter(map(len, rows), np.int64),
         )
 
+    def spellings(self, strings):
+        return tf.strings.regex_replace(super().spellings(strings), "\u2581", " ")
+
     @functools.cached_property
     def _sampler(self):
         return SentencePieceSampler(self._model)

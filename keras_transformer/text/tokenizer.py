@@ -34,6 +34,8 @@ class Tokenizer(tf.Module):
     registered_name = None
     #: The name under which `to_bytes()` is stored in a tokenizer's directory.
     file_name = None
+    #: Whether there are texts that it cannot spell, and gives the id UNKNOWN for.
+    has_unknowns = False
 
     def __init_subclass__(cls, registered_name, **keywords):
         super().__init_subclass__(**keywords)
@@ -59,9 +61,19 @@ class Tokenizer(tf.Module):
         The special ids vanish, and so do numbers that are no ids of this vocabulary.
         """
         ids = as_rows(ids)
-        is_piece = (ids.values >= FIRST_PIECE_ID) & (ids.values < self.vocabulary_size)
-        pieces = tf.ragged.boolean_mask(ids, ids.with_values(is_piece))
+        pieces = tf.ragged.boolean_mask(ids, ids.with_values(self._is_piece(ids.values)))
         return self._join(tf.cast(pieces, tf.int32))
+
+    def spellings(self, strings):
+        """Returns what each token of `tokenize(strings)` stands for in the text, [B, None].
+
+        For copying what cannot be translated: a token that starts a word has a space before it, and
+        an unknown one is spelt as it stands in the text.
+        """
+        return self.tokens(self.tokenize(strings))
+
+    def _is_piece(self, ids):
+        return (ids >= FIRST_PIECE_ID) & (ids < self.vocabulary_size)
 
     def normalize(self, strings):
         """Returns what `detokenize(tokenize(strings))` gives if nothing is unknown; a graph op."""

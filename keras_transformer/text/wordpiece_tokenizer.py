@@ -10,7 +10,7 @@ import tensorflow as tf
 from keras_transformer.checks import require_boolean
 from keras_transformer.errors import UserError
 from keras_transformer.text.special_ids import FIRST_PIECE_ID, UNKNOWN_ID
-from keras_transformer.text.tokenizer import Tokenizer
+from keras_transformer.text.tokenizer import Tokenizer, as_strings
 from keras_transformer.text.wordpiece_learning import CONTINUATION, SMALLEST_SIZE, learn_pieces
 
 # How tensorflow-text is told of the four special ids and of pieces inside a word. Both hold a
@@ -61,6 +61,7 @@ class WordPieceTokenizer(Tokenizer, registered_name="wordpiece"):
     """
 
     file_name = "vocabulary.txt"
+    has_unknowns = True
 
     def __init__(self, pieces, lowercase=False):
         import tensorflow_text
@@ -100,9 +101,40 @@ class WordPieceTokenizer(Tokenizer, registered_name="wordpiece"):
         return self._matcher.tokenize(words).merge_dims(-2, -1)
 
     def _join(self, ids):
-        texts = tf.gather(self._joinable, ids.values - FIRST_PIECE_ID)
-        strings = tf.strings.reduce_join(ids.with_values(texts), axis=-1)
-        return tf.strings.regex_replace(strings, r"\A ", "")
+        return self._join_spellings(ids.with_values(self._spell(ids.values)))
+
+    def _spell(self, ids):
+        """The text of pieces, with a space before those that start a word; nothing of others."""
+        texts = tf.gather(self._joinable, tf.where(self._is_piece(ids), ids - FIRST_PIECE_ID, 0))
+        return tf.where(self._is_piece(ids), texts, "")
+
+    def _join_spellings(self, texts):
+        return tf.strings.regex_replace(tf.strings.reduce_join(texts, axis=-1), r"\A ", "")
+
+    def detokenize(self, ids, unknown=None):
+        """As `Tokenizer.detokenize`; unknown tokens may be spelt otherwise.
+
+        Args:
+            ids: padded [B, T] or a `tf.RaggedTensor`.
+            unknown: strings [B, T] that stand for the ids UNKNOWN where they are, such as the
+                `spellings` of what they translate; by default they vanish.
+        """
+        if unknown is None:
+            return super().detokenize(ids)
+        ids = tf.cast(ids, tf.int32)
+        return self._join_spellings(tf.where(ids == UNKNOWN_ID, unknown, self._spell(ids)))
+
+    def spellings(self, strings):
+        words = split_words(as_strings(strings), self._lowercase)
+        ids = self._matcher.tokenize(words)  # [B, words, pieces]
+        of_word = ids.values
+        word_of_piece = tf.repeat(words.values, of_word.row_lengths())
+        texts = tf.where(
+            of_word.values == UNKNOWN_ID,
+            tf.strings.join([" ", word_of_piece]),
+            self._spell(of_word.values),
+        )
+        return ids.with_values(of_word.with_values(texts)).merge_dims(-2, -1)
 
     def settings(self):
         return {"lowercase": self._lowercase}

@@ -148,7 +148,7 @@ class TestRoomInTheState:
     def test_default_is_the_config(self):
         model = LanguageModel.from_preset("tiny", vocabulary_size=20, max_length=11)
         state = model.initial_state(2)
-        assert state["layers"][0]["self"]["key"].shape == (2, 4, 11, 32)
+        assert state["layers"][0]["key"].shape == (2, 4, 11, 32)
 
     def test_not_more_than_there_are_positions(self):
         model = LanguageModel.from_preset(

@@ -1,0 +1,206 @@
+"""Several hypotheses side by side."""
+
+import dataclasses
+
+import tensorflow as tf
+
+from keras_transformer.checks import require_not_negative, require_positive_integer
+from keras_transformer.decoding.hypotheses import Hypotheses, length_divisor
+from keras_transformer.decoding.rows import take_rows, with_shapes_of, write_column
+from keras_transformer.decoding.rules import NEVER
+from keras_transformer.decoding.search import Search, attended
+from keras_transformer.text import END_ID, PADDING_ID, START_ID
+
+#: Keeps the logarithm of a coverage finite where nothing has attended.
+_SMALLEST_COVERAGE = 1e-6
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BeamSearch(Search):
+    """Follows the `beams` best hypotheses at once.
+
+    There are as many places as beams. Of all continuations of the live hypotheses, each step keeps
+    the likeliest, as many as there are places left. One that ends keeps its place for good, apart
+    from the live ones, which can never displace it. So one beam is greedy search, and enough beams
+    find the best of all hypotheses.
+
+    The finished ones are ranked by score: the sum of log-probabilities over `length_divisor`, plus
+    the coverage penalty (Wu et al. 2016, "Google's Neural Machine Translation System", section 7).
+    A row is done when it has no live hypothesis, or when no live one can still come among its
+    `n_best`: log-probabilities only fall, so none can reach more than its sum now over the divisor
+    of the longest length.
+
+    Attributes: those of `Search`, and
+        beams: N, the number of places.
+        n_best: how many hypotheses to return, at most `beams`.
+        coverage_penalty: how much to punish source tokens that little attention went to; 0 for not
+            at all, 0.2 in the paper.
+
+    >>> from keras_transformer import Transformer
+    >>> model = Transformer.from_preset("tiny", vocabulary_size=1000)
+    >>> found = BeamSearch(beams=4, n_best=2)(model, source=[[5, 6, 7, 3], [8, 3, 0, 0]])
+    >>> found.score.shape
+    TensorShape([2, 2])
+    """
+
+    beams: int = 4
+    n_best: int = 1
+    coverage_penalty: float = 0.0
+
+    def __post_init__(self):
+        super().__post_init__()
+        require_positive_integer("beams", self.beams)
+        require_positive_integer("n_best", self.n_best)
+        require_not_negative("coverage_penalty", self.coverage_penalty)
+        if self.n_best > self.beams:
+            raise ValueError(
+                f"`n_best` must not be more than `beams`; got {self.n_best} and {self.beams}."
+            )
+
+    @property
+    def needs_attention(self):
+        return self.with_alignment or self.coverage_penalty > 0
+
+    @property
+    def width(self):
+        return self.beams
+
+    def __call__(self, model, source=None, prefix=None):
+        start = self.begin(model, source, prefix)
+        rules, capacity, batch_size = start.rules, start.capacity, start.batch_size
+        by_beam = [batch_size, self.beams]
+        prefix_lengths = tf.reshape(rules.prefix_lengths, by_beam)  # [B, N]
+        maxima = tf.reshape(rules.maxima, by_beam)
+        is_first = tf.one_hot(tf.zeros(batch_size[None], tf.int32), self.beams) > 0  # [B, N]
+        live = {
+            "ids": tf.fill([*by_beam, capacity], PADDING_ID),
+            "score": tf.where(is_first, 0.0, NEVER),  # a sum of log-probabilities; -inf: no place
+            "log_probability": tf.zeros(by_beam),
+        }
+        if self.with_alignment:
+            live["alignment"] = tf.zeros([*by_beam, capacity], tf.int32)
+        finished = {
+            **live,
+            "score": tf.fill(by_beam, NEVER),
+            "lengths": tf.zeros(by_beam, tf.int32),
+        }
+        if self.coverage_penalty:
+            source_length = tf.shape(start.source_mask)[1]
+            live["coverage"] = tf.zeros([*by_beam, source_length])
+        loop = {
+            "length": tf.constant(0),
+            "latest": tf.fill([batch_size * self.beams], START_ID),
+            "is_done": tf.fill(batch_size[None], False),  # [B]
+            "live": live,
+            "finished": finished,
+            "state": start.state,
+        }
+
+        def goes_on(loop):
+            return (loop["length"] < capacity) & ~tf.reduce_all(loop["is_done"])
+
+        def advance(loop):
+            length, live = loop["length"], loop["live"]
+            log_probabilities, attention, state = start.step(loop["latest"], loop["state"])
+            ids = tf.reshape(live["ids"], [-1, capacity])
+            scores = rules.apply(log_probabilities, ids, length)
+            is_given = tf.reshape(rules.is_given(length), by_beam)
+            best, parents, tokens = self._best(live, scores, is_given)
+
+            is_open = self._is_open(loop) & ~loop["is_done"][:, None]
+            best = tf.where(is_open, best, NEVER)
+            own = tf.gather(
+                tf.reshape(log_probabilities, [*by_beam, -1]), parents, axis=1, batch_dims=1
+            )
+            own = tf.gather(own, tokens, axis=2, batch_dims=2)
+
+            # What each candidate is, before we know which have ended.
+            inherited = {
+                name: tf.gather(value, parents, batch_dims=1)
+                for name, value in self._attend(live, attention, length).items()
+            }
+            candidates = {
+                **inherited,
+                "ids": write_column(inherited["ids"], length, tokens),
+                "log_probability": inherited["log_probability"] + tf.where(is_given, 0.0, own),
+                "score": best,
+            }
+            has_ended = (tokens == END_ID) & ~is_given
+            chosen = length + 1 - prefix_lengths
+            ended = self._ended(candidates, has_ended, chosen, length + 1, start.source_mask)
+            new_finished = self._merge(loop["finished"], ended)
+            candidates["score"] = tf.where(has_ended, NEVER, best)
+            first_rows = tf.range(batch_size)[:, None] * self.beams
+            new = {
+                "length": length + 1,
+                "latest": tf.reshape(tokens, [-1]),
+                "is_done": self._is_done(candidates["score"], new_finished, maxima),
+                "live": candidates,
+                "finished": new_finished,
+                "state": take_rows(state, tf.reshape(first_rows + parents, [-1])),
+            }
+            return (with_shapes_of(loop, new),)
+
+        (loop,) = tf.while_loop(goes_on, advance, (loop,))
+        finished = {name: value[:, : self.n_best] for name, value in loop["finished"].items()}
+        return Hypotheses(**finished)
+
+    def _best(self, live, scores, is_given):
+        """The best continuations: their sums, parents and tokens, all `[B, N]`.
+
+        Args:
+            live: the live hypotheses.
+            scores: `[B·N, V]`, of the next token.
+            is_given: boolean `[B, N]`, whether that token is given, and so costs nothing.
+        """
+        size = tf.shape(scores)[1]
+        scores = tf.reshape(scores, tf.concat([tf.shape(is_given), [size]], 0))  # [B, N, V]
+        scores = tf.where(is_given[..., None] & (scores > NEVER), 0.0, scores)
+        totals = live["score"][..., None] + scores
+        best, places = tf.math.top_k(
+            tf.reshape(totals, [tf.shape(is_given)[0], self.beams * size]), self.beams
+        )
+        return best, places // size, places % size
+
+    def _is_open(self, loop):
+        """Whether the candidate at each place of the order has a place, boolean `[B, N]`."""
+        taken = tf.reduce_sum(tf.cast(loop["finished"]["score"] > NEVER, tf.int32), axis=1)
+        return tf.range(self.beams) < self.beams - taken[:, None]
+
+    def _attend(self, live, attention, length):
+        """The live hypotheses after one more step of attention `[B·N, S]`."""
+        live = dict(live)
+        if attention is not None:
+            attention = tf.reshape(attention, [-1, self.beams, tf.shape(attention)[1]])
+        if self.coverage_penalty:
+            live["coverage"] += attention
+        if self.with_alignment:
+            live["alignment"] = write_column(live["alignment"], length, attended(attention))
+        return live
+
+    def _ended(self, candidates, has_ended, chosen, length, source_mask):
+        """The candidates as finished hypotheses; those that have not ended have no score."""
+        ended = {**candidates, "lengths": tf.fill(tf.shape(has_ended), length)}
+        score = candidates["score"] / length_divisor(chosen, self.length_penalty)
+        if self.coverage_penalty:
+            covered = tf.clip_by_value(ended.pop("coverage"), _SMALLEST_COVERAGE, 1.0)
+            logs = tf.where(source_mask[:, None], tf.math.log(covered), 0.0)
+            score += self.coverage_penalty * tf.reduce_sum(logs, axis=-1)
+        ended["score"] = tf.where(has_ended, score, NEVER)
+        ended["lengths"] = tf.where(ended["score"] > NEVER, ended["lengths"], 0)
+        return ended
+
+    def _merge(self, finished, ended):
+        """The best `beams` of two lots of finished hypotheses, best first."""
+        both = {name: tf.concat([value, ended[name]], 1) for name, value in finished.items()}
+        _, order = tf.math.top_k(both["score"], self.beams)
+        merged = {name: tf.gather(value, order, batch_dims=1) for name, value in both.items()}
+        is_there = merged["score"] > NEVER
+        merged["ids"] = tf.where(is_there[..., None], merged["ids"], PADDING_ID)
+        return merged
+
+    def _is_done(self, live_scores, finished, maxima):
+        """Whether no live hypothesis of a row can still come among its best, boolean `[B]`."""
+        reachable = live_scores / length_divisor(maxima, self.length_penalty)
+        worst = finished["score"][:, self.n_best - 1]
+        return worst >= tf.reduce_max(reachable, axis=1)

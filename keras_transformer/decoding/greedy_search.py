@@ -1,0 +1,25 @@
+"""The likeliest token, again and again."""
+
+import dataclasses
+
+import tensorflow as tf
+
+from keras_transformer.decoding.sequential_search import SequentialSearch
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class GreedySearch(SequentialSearch):
+    """Chooses the likeliest next token until it is END. Attributes: see `Search`.
+
+    >>> from keras_transformer import Transformer
+    >>> model = Transformer.from_preset("tiny", vocabulary_size=1000)
+    >>> found = GreedySearch()(model, source=[[5, 6, 7, 3], [8, 3, 0, 0]])
+    >>> found.score.shape
+    TensorShape([2, 1])
+    """
+
+    def __call__(self, model, source=None, prefix=None):
+        return self.run(model, source, prefix)
+
+    def choose(self, scores, length, seed):
+        return tf.argmax(scores, axis=1, output_type=tf.int32)

@@ -1,0 +1,192 @@
+"""What the searches share: from a model and its inputs to the start of the loop."""
+
+import dataclasses
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from keras_transformer.checks import require_boolean, require_not_negative, require_rank
+from keras_transformer.decoding.controls import Control
+from keras_transformer.decoding.length_limits import LengthLimits
+from keras_transformer.decoding.rows import repeat_rows
+from keras_transformer.decoding.rules import Rules
+from keras_transformer.text import PADDING_ID
+
+
+class Start(NamedTuple):
+    """Where a search's loop begins, with R = B·N rows for N hypotheses of each of B inputs.
+
+    Attributes:
+        step: `(ids [R], state) -> (log_probabilities [R, V], attention [R, S] or None, state)`.
+        state: the model's, before its first token.
+        rules: what may come next, for the R rows.
+        batch_size: B.
+        capacity: T, a scalar: no hypothesis is longer, its prefix included.
+        source_mask: boolean `[B, S]`, or None if the attention is not needed.
+    """
+
+    step: Any
+    state: dict
+    rules: Rules
+    batch_size: tf.Tensor
+    capacity: tf.Tensor
+    source_mask: tf.Tensor | None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Search:
+    """Finds token sequences that a model thinks likely.
+
+    A search knows what a model answers (`encode`, `initial_state`, `step`), the special ids and its
+    own settings, and nothing about how the model is made. It runs in the graph with core TensorFlow
+    operations: eagerly, inside a `tf.function`, plain or compiled by XLA, with the same result. It
+    stops as soon as every row is done. Rows do not influence each other.
+
+    Attributes:
+        length_penalty: the exponent of `length_divisor`, by which scores of hypotheses of several
+            lengths are made comparable; 0 ranks by plain log-probability. (0.6 is that of Vaswani
+            et al. 2017.)
+        lengths: a `LengthLimits`.
+        controls: `Control`s, applied in this order.
+        with_alignment: whether to tell which source position each token attended to most.
+    """
+
+    length_penalty: float = 0.6
+    lengths: LengthLimits = dataclasses.field(default_factory=LengthLimits)
+    controls: tuple = ()
+    with_alignment: bool = False
+
+    def __post_init__(self):
+        require_not_negative("length_penalty", self.length_penalty)
+        require_boolean("with_alignment", self.with_alignment)
+        object.__setattr__(self, "controls", tuple(self.controls))
+        if not isinstance(self.lengths, LengthLimits):
+            raise ValueError(f"`lengths` must be a LengthLimits; got {self.lengths!r}.")
+        for control in self.controls:
+            if not isinstance(control, Control):
+                raise ValueError(
+                    f"`controls` must hold controls such as NoRepeatNgram(3); got {control!r}."
+                )
+
+    @property
+    def needs_attention(self):
+        """Whether the search needs to know what the model attends to in the source."""
+        return self.with_alignment
+
+    @property
+    def width(self):
+        """N, how many hypotheses of an input are followed at once."""
+        return 1
+
+    def __call__(self, model, source=None, prefix=None):
+        """Searches the hypotheses of a batch.
+
+        Args:
+            model: a `Transformer`, a `LanguageModel` or anything that answers as they do.
+            source: int32 `[B, S]`, padded source ids, for a model that has a source.
+            prefix: int32 `[B, P]`, padded, or a `RaggedTensor`: tokens, without START, that the
+                hypotheses must begin with. For a language model, the prompt.
+
+        Returns:
+            `Hypotheses`.
+        """
+        raise NotImplementedError
+
+    def function(self, model, jit_compile=False):
+        """The search over one model as a `tf.function` of the source ids `[B, S]`.
+
+        (For a model without a source: of the prompt's, `[B, P]`.) It is traced once, whatever the
+        shapes; XLA compiles it for each shape, so with `jit_compile` pad to a few.
+        """
+        name = "source" if hasattr(model, "encode") else "prefix"
+
+        def search(ids):
+            return self(model, **{name: ids})
+
+        return tf.function(
+            search,
+            input_signature=[tf.TensorSpec([None, None], tf.int32, name=name)],
+            jit_compile=jit_compile,
+            autograph=False,
+        )
+
+    def begin(self, model, source, prefix):
+        """Encodes the source and lays out the rows; returns a `Start`."""
+        if source is None and prefix is None:
+            raise ValueError(
+                "A search needs a `source`, or for a model without one a `prefix` (its prompt)."
+            )
+        if source is not None:
+            source = require_rank("source", _as_ids(source), {2: "B, S"})
+            batch_size = tf.shape(source)[0]
+        prefix, prefix_lengths = _as_prefix(prefix, source)
+        if source is None:
+            batch_size = tf.shape(prefix)[0]
+            source_tokens, longest_source = prefix_lengths, tf.shape(prefix)[1]
+        else:
+            source_tokens = tf.reduce_sum(tf.cast(source != PADDING_ID, tf.int32), axis=1)
+            longest_source = tf.shape(source)[1]
+
+        # All but the number of rows follows from shapes, which XLA knows when it compiles.
+        capacity = tf.shape(prefix)[1] + self.lengths.longest(longest_source)
+        minima, maxima = self.lengths.rows(source_tokens)
+        limit = getattr(model, "position_limit", None)
+        if limit is not None:
+            capacity = tf.minimum(capacity, limit)
+            maxima = tf.minimum(maxima, limit - prefix_lengths)
+            minima = tf.minimum(minima, maxima)
+
+        source_mask = None
+        if source is None:
+            state = model.initial_state(batch_size, max_length=capacity)
+        else:
+            memory = model.encode(source)
+            state = model.initial_state(memory, max_length=capacity)
+            source_mask = memory.mask if self.needs_attention else None
+        if self.width > 1:
+            state = repeat_rows(state, self.width)
+            minima, maxima, prefix, prefix_lengths = (
+                tf.repeat(rows, self.width, axis=0)
+                for rows in (minima, maxima, prefix, prefix_lengths)
+            )
+        rules = Rules(self.controls, minima, maxima, prefix, prefix_lengths)
+        step = self._step(model, has_source=source is not None)
+        return Start(step, state, rules, batch_size, capacity, source_mask)
+
+    def _step(self, model, has_source):
+        if self.needs_attention and not has_source:
+            raise ValueError(
+                "This search needs the attention to a source (for `with_alignment` or "
+                "`coverage_penalty`), and there is no source."
+            )
+
+        def step(ids, state):
+            if self.needs_attention:
+                logits, attention, state = model.step(ids, state, return_attention=True)
+                attention = tf.cast(attention, tf.float32)
+            else:
+                logits, state = model.step(ids, state)
+                attention = None
+            return tf.nn.log_softmax(tf.cast(logits, tf.float32)), attention, state
+
+        return step
+
+
+def attended(attention):
+    """The source position `[…]` that is attended to most, of attention `[…, S]`."""
+    return tf.argmax(attention, axis=-1, output_type=tf.int32)
+
+
+def _as_ids(ids):
+    return tf.cast(tf.convert_to_tensor(ids), tf.int32)
+
+
+def _as_prefix(prefix, source):
+    """The prefix as padded ids `[B, P]`, and its lengths `[B]`."""
+    if prefix is None:
+        rows = tf.shape(source)[0]
+        return tf.zeros(tf.stack([rows, 0]), tf.int32), tf.zeros(rows[None], tf.int32)
+    if isinstance(prefix, tf.RaggedTensor):
+        prefix = prefix.to_tensor(PADDING_ID)
+    prefix = require_rank("prefix", _as_ids(prefix), {2: "B, P"})
+    return prefix, tf.reduce_sum(tf.cast(prefix != PADDING_ID, tf.int32), axis=1)

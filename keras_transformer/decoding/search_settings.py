@@ -1,0 +1,75 @@
+"""A search as a recipe or a command line describes it."""
+
+import dataclasses
+
+from keras_transformer.decoding.beam_search import BeamSearch
+from keras_transformer.decoding.controls import ForbiddenTokens, NoRepeatNgram, RepetitionPenalty
+from keras_transformer.decoding.greedy_search import GreedySearch
+from keras_transformer.decoding.length_limits import LengthLimits
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SearchSettings:
+    """All that can be said about a search, as plain numbers.
+
+    Attributes:
+        beams: hypotheses side by side, see `BeamSearch`; 1 is a `GreedySearch`.
+        length_penalty: the larger, the longer the texts; see `Search`.
+        coverage_penalty: for source tokens that were not attended to; see `BeamSearch`.
+        max_length: tokens at most, END included; by default as many as the model is made for.
+        max_length_ratio, max_length_margin: the same relative to the source; see `LengthLimits`.
+            By default those of `LengthLimits`, and none for a model without a source.
+        min_length, min_length_ratio: tokens at least.
+        no_repeat_ngram: how many tokens in a row must not come twice; 0 for no such rule.
+        repetition_penalty: see `RepetitionPenalty`; 1 for none.
+        forbidden_ids: tokens that must not come.
+
+    >>> SearchSettings(beams=1, no_repeat_ngram=3).make(longest=100).controls
+    (NoRepeatNgram(size=3),)
+    """
+
+    beams: int = BeamSearch.beams
+    length_penalty: float = BeamSearch.length_penalty
+    coverage_penalty: float = 0.0
+    max_length: int | None = None
+    max_length_ratio: float | None = None
+    max_length_margin: int | None = None
+    min_length: int = 1
+    min_length_ratio: float = 0.0
+    no_repeat_ngram: int = 0
+    repetition_penalty: float = 1.0
+    forbidden_ids: tuple = ()
+
+    def make(self, longest, has_source=True):
+        """Makes the search.
+
+        Args:
+            longest: the default of `max_length`.
+            has_source: whether the model has a source for lengths to be relative to.
+        """
+        relative = {}
+        if not has_source or self.max_length_ratio is not None:
+            relative["maximum_ratio"] = self.max_length_ratio
+        if self.max_length_margin is not None:
+            relative["maximum_margin"] = self.max_length_margin
+        settings = {
+            "length_penalty": self.length_penalty,
+            "lengths": LengthLimits(
+                maximum=longest if self.max_length is None else self.max_length,
+                minimum=self.min_length,
+                minimum_ratio=self.min_length_ratio,
+                **relative,
+            ),
+            "controls": self._controls(),
+        }
+        if self.beams == 1 and not self.coverage_penalty:
+            return GreedySearch(**settings)
+        return BeamSearch(**settings, beams=self.beams, coverage_penalty=self.coverage_penalty)
+
+    def _controls(self):
+        if self.no_repeat_ngram:
+            yield NoRepeatNgram(self.no_repeat_ngram)
+        if self.repetition_penalty != 1:
+            yield RepetitionPenalty(self.repetition_penalty)
+        if self.forbidden_ids:
+            yield ForbiddenTokens(self.forbidden_ids)

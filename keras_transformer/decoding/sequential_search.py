@@ -1,0 +1,80 @@
+"""The loop of the searches that follow one hypothesis to its end."""
+
+import dataclasses
+
+import tensorflow as tf
+
+from keras_transformer.decoding.hypotheses import Hypotheses, length_divisor
+from keras_transformer.decoding.rows import with_shapes_of, write_column
+from keras_transformer.decoding.search import Search, attended
+from keras_transformer.text import END_ID, PADDING_ID, START_ID
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SequentialSearch(Search):
+    """Base of the searches in which each row chooses its next token and never looks back."""
+
+    def choose(self, scores, length, seed):
+        """The next token `[R]` by scores `[R, V]`, after `length` others."""
+        raise NotImplementedError
+
+    def run(self, model, source, prefix, seed=None):
+        start = self.begin(model, source, prefix)
+        rules, capacity = start.rules, start.capacity
+        rows = start.batch_size * self.width
+        loop = {
+            "length": tf.constant(0),
+            "ids": tf.fill([rows, capacity], PADDING_ID),
+            "latest": tf.fill([rows], START_ID),
+            "is_done": tf.fill([rows], False),
+            "score": tf.zeros([rows]),
+            "log_probability": tf.zeros([rows]),
+            "state": start.state,
+        }
+        if self.with_alignment:
+            loop["alignment"] = tf.zeros([rows, capacity], tf.int32)
+
+        def goes_on(loop):
+            return (loop["length"] < capacity) & ~tf.reduce_all(loop["is_done"])
+
+        def advance(loop):
+            length, is_done = loop["length"], loop["is_done"]
+            log_probabilities, attention, state = start.step(loop["latest"], loop["state"])
+            scores = rules.apply(log_probabilities, loop["ids"], length)
+            chosen = tf.where(is_done, PADDING_ID, self.choose(scores, length, seed))
+            is_given = rules.is_given(length)
+
+            def with_choice(total, values):
+                value = tf.gather(values, chosen, axis=1, batch_dims=1)
+                return total + tf.where(is_done | is_given, 0.0, value)
+
+            new = {
+                "length": length + 1,
+                "ids": write_column(loop["ids"], length, chosen),
+                "latest": chosen,
+                "is_done": is_done | ((chosen == END_ID) & ~is_given),
+                "score": with_choice(loop["score"], scores),
+                "log_probability": with_choice(loop["log_probability"], log_probabilities),
+                "state": state,
+            }
+            if self.with_alignment:
+                new["alignment"] = write_column(loop["alignment"], length, attended(attention))
+            return (with_shapes_of(loop, new),)
+
+        (loop,) = tf.while_loop(goes_on, advance, (loop,))
+        lengths = tf.reduce_sum(tf.cast(loop["ids"] != PADDING_ID, tf.int32), axis=1)
+        divisor = length_divisor(lengths - rules.prefix_lengths, self.length_penalty)
+        loop |= {"lengths": lengths, "score": loop["score"] / divisor}
+        found = {name: loop[name] for name in Hypotheses._fields if name in loop}
+        return Hypotheses(**self._best_first(start.batch_size, found))
+
+    def _best_first(self, batch_size, found):
+        """Rows `[B·N, …]` as `[B, N, …]`, sorted by score."""
+        found = {
+            name: tf.reshape(rows, tf.concat([[batch_size, self.width], tf.shape(rows)[1:]], 0))
+            for name, rows in found.items()
+        }
+        if self.width == 1:
+            return found
+        order = tf.argsort(found["score"], direction="DESCENDING", stable=True)
+        return {name: tf.gather(rows, order, batch_dims=1) for name, rows in found.items()}

@@ -1,0 +1,221 @@
+"""Beam search against the reference, against enumeration, and against itself."""
+
+import hypothesis
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+
+from keras_transformer.decoding import BeamSearch, GreedySearch, LengthLimits
+from tests.decoding import reference
+from tests.decoding.agreement import assert_agrees, assert_same_found, found_ids, row_of
+from tests.decoding.lengths import at_most
+from tests.decoding.reference import END, Rules
+from tests.decoding.toy_models import (
+    GROUPS,
+    PHASES,
+    TableModel,
+    Tables,
+    random_sources,
+    random_tables,
+    row_model,
+)
+
+
+def expected_of(tables, sources, rules, **settings):
+    return [reference.beam_search(row_model(tables, row), rules, **settings) for row in sources]
+
+
+@st.composite
+def beam_settings(draw):
+    beams = draw(st.integers(1, 6))
+    return {
+        "beams": beams,
+        "n_best": draw(st.integers(1, beams)),
+        "length_penalty": draw(st.sampled_from([0.0, 0.6, 1.0, 2.5])),
+        "coverage_penalty": draw(st.sampled_from([0.0, 0.2, 1.0])),
+    }
+
+
+# Each example is a search of its own: to shrink a failing one would take minutes.
+@hypothesis.settings(max_examples=20, phases=[hypothesis.Phase.generate])
+@hypothesis.given(
+    settings=beam_settings(),
+    maximum=st.integers(1, 8),
+    minimum=st.integers(1, 3),
+    vocabulary=st.integers(6, 8),
+    end=st.sampled_from([-3.0, 0.0, 2.0]),
+    shares_memory=st.booleans(),
+    seed=st.integers(0, 10**6),
+)
+def test_finds_what_the_reference_finds(
+    settings, maximum, minimum, vocabulary, end, shares_memory, seed
+):
+    tables = random_tables(seed, vocabulary, end=end)
+    sources = random_sources(seed, rows=24, vocabulary=vocabulary)
+    minimum = min(minimum, maximum)
+    search = BeamSearch(lengths=at_most(maximum, minimum), with_alignment=True, **settings)
+    rules = Rules(minimum=minimum, maximum=maximum)
+    assert_agrees(
+        search(TableModel(tables, shares_memory), source=sources),
+        expected_of(tables, sources, rules, **settings),
+        settings["n_best"],
+    )
+
+
+@pytest.mark.parametrize(
+    ("penalties", "n_best"), [((0.0, 0.0), 40), ((0.6, 0.0), 1), ((1.0, 0.3), 40), ((3.0, 0.0), 1)]
+)
+def test_enough_beams_are_enumeration(penalties, n_best):
+    """Four tokens may be chosen: 1 + 3 + 9 + 27 sequences of at most four."""
+    tables, sources = random_tables(3, vocabulary=6), random_sources(3, rows=8, vocabulary=6)
+    search = BeamSearch(
+        beams=40,
+        n_best=n_best,
+        length_penalty=penalties[0],
+        coverage_penalty=penalties[1],
+        lengths=at_most(4),
+    )
+    expected = []
+    for source in sources:
+        everything = reference.every_hypothesis(
+            row_model(tables, source), Rules(maximum=4), *penalties
+        )
+        assert len(everything) == 40
+        scores = [each.score for each in everything[: n_best + 1]]
+        expected.append((everything[:n_best], -np.diff(scores).max()))
+    assert_agrees(search(TableModel(tables), source=sources), expected, n_best)
+
+
+@pytest.mark.parametrize(
+    ("length_penalty", "coverage_penalty"), [(0.0, 0.0), (0.6, 0.5), (3.0, 0.0)]
+)
+def test_one_beam_is_greedy_search(length_penalty, coverage_penalty):
+    """Whatever the penalties: there is nothing to choose between."""
+    model, sources = TableModel(random_tables(4)), random_sources(4, rows=16)
+    lengths = at_most(9)
+    greedy = GreedySearch(length_penalty=length_penalty, lengths=lengths)(model, source=sources)
+    beam = BeamSearch(
+        beams=1, length_penalty=length_penalty, coverage_penalty=coverage_penalty, lengths=lengths
+    )(model, source=sources)
+    if coverage_penalty:
+        assert np.all(beam.score <= greedy.score)
+        beam = beam._replace(score=greedy.score)
+    assert_same_found(beam, greedy)
+
+
+@pytest.mark.parametrize(
+    ("beams", "n_best", "length_penalty"), [(2, 1, 0.0), (4, 1, 0.6), (5, 2, 2.0), (4, 4, 0.6)]
+)
+def test_stopping_early_loses_nothing(beams, n_best, length_penalty):
+    """The reference goes on until no hypothesis is left, and finds nothing better."""
+    settings = {"beams": beams, "n_best": n_best, "length_penalty": length_penalty}
+    tables, sources = random_tables(5, end=1.0), random_sources(5, rows=24)
+    expected = expected_of(tables, sources, Rules(maximum=10), stops_early=False, **settings)
+    found = BeamSearch(lengths=at_most(10), **settings)(TableModel(tables), source=sources)
+    assert_agrees(found, expected, n_best)
+
+
+def test_a_finished_hypothesis_is_never_displaced():
+    """The end at once has 0.4; every longer text is worse, and there are many of them."""
+    vocabulary = 8
+    likely = np.full(vocabulary, 0.12)
+    likely[[0, 1, 2]], likely[END] = 1e-4, 0.4
+    logits = np.broadcast_to(np.log(likely), (GROUPS, *[vocabulary] * 3))
+    tables = Tables(
+        logits.astype("float32"),
+        np.zeros((PHASES, vocabulary), "float32"),
+        random_tables(0, vocabulary).attention,
+    )
+    source = random_sources(0, rows=1, vocabulary=vocabulary)
+    for beams in (1, 2, 6):
+        search = BeamSearch(beams=beams, n_best=1, length_penalty=0.0, lengths=at_most(12))
+        found = search(TableModel(tables), source=source)
+        assert found_ids(found) == [[(END,)]]
+        wanted = np.log(0.4 / likely.sum())
+        np.testing.assert_allclose(found.score, [[wanted]], atol=1e-5)
+
+
+def test_more_to_find_does_not_change_the_best():
+    """With all places asked for there is no early stop; the best stays the best."""
+    model, sources = TableModel(random_tables(6)), random_sources(6, rows=16)
+    best, all_four = (
+        BeamSearch(beams=4, n_best=n_best, lengths=at_most(9))(model, source=sources)
+        for n_best in (1, 4)
+    )
+    assert found_ids(best) == [[row[0]] for row in found_ids(all_four)]
+    np.testing.assert_allclose(best.score[:, 0], all_four.score[:, 0], atol=1e-5)
+
+
+@pytest.mark.parametrize(("shares_memory", "coverage_penalty"), [(True, 0.0), (False, 0.4)])
+def test_a_batch_is_each_row_alone(shares_memory, coverage_penalty):
+    """Rows of mixed lengths; alone, a row has no padding."""
+    model, sources = TableModel(random_tables(7), shares_memory), random_sources(7, rows=4)
+    search = BeamSearch(
+        beams=3,
+        n_best=2,
+        coverage_penalty=coverage_penalty,
+        lengths=LengthLimits(maximum=8, maximum_ratio=1.5, maximum_margin=2),
+        with_alignment=True,
+    )
+    together = search(model, source=sources)
+    for row, source in enumerate(sources):
+        alone = search(model, source=source[None, source != 0])
+        assert_same_found(alone, row_of(together, row))
+
+
+def test_fewer_hypotheses_than_asked_for():
+    """With one token to choose there is only the end; with two there are 1 + 3."""
+    tables, sources = random_tables(8, vocabulary=6), random_sources(8, rows=4, vocabulary=6)
+    settings = {"beams": 6, "n_best": 6, "length_penalty": 0.6}
+    for maximum, count in ((1, 1), (2, 4)):
+        search = BeamSearch(lengths=at_most(maximum), **settings)
+        found = search(TableModel(tables), source=sources)
+        expected = expected_of(tables, sources, Rules(maximum=maximum), **settings)
+        assert_agrees(found, expected, hypotheses=6)
+        assert np.all(found.lengths[:, :count] > 0)
+        assert np.all(found.lengths[:, count:] == 0)
+        assert np.all(found.ids[:, count:] == 0)
+        assert np.all(found.score[:, count:] == -np.inf)
+
+
+def test_equals_go_by_place_and_then_by_id():
+    """A model that finds everything equally likely: all sums of a step are the same."""
+    vocabulary = 7
+    tables = Tables(
+        np.zeros((GROUPS, *[vocabulary] * 3), "float32"),
+        np.zeros((PHASES, vocabulary), "float32"),
+        random_tables(0).attention,
+    )
+    sources = random_sources(0, rows=3)
+    settings = {"beams": 3, "n_best": 3, "length_penalty": 0.0}
+    expected = expected_of(tables, sources, Rules(maximum=4), **settings)
+    found = BeamSearch(lengths=at_most(4), **settings)(TableModel(tables), source=sources)
+    assert found_ids(found) == [[each.ids for each in row] for row, _ in expected]
+
+
+def test_alignment_only_when_asked_for():
+    model, sources = TableModel(random_tables(9)), random_sources(9, rows=2)
+    assert BeamSearch(lengths=at_most(3))(model, source=sources).alignment is None
+    asked = BeamSearch(lengths=at_most(3), with_alignment=True)(model, source=sources)
+    assert asked.alignment.shape == asked.ids.shape
+    assert asked.alignment.dtype == "int32"
+
+
+def test_coverage_prefers_what_looks_at_all_of_the_source():
+    """Two texts, equally likely: token 4 looks at the first source token again, 5 at the second."""
+    vocabulary = 6
+    logits = np.full((GROUPS, *[vocabulary] * 3), -20, "float32")
+    logits[:, 2, 2, [4, 5]] = 0.1, 0.0  # after the start: 4 is a little likelier
+    logits[:, 2, 4:, END] = 0.0
+    attention = np.zeros((GROUPS, vocabulary, vocabulary, 8), "float32")
+    attention[:, 2, 2, 0] = attention[:, 2, 4, 0] = attention[:, 2, 5, 1] = 9
+    tables = Tables(logits, np.zeros((PHASES, vocabulary), "float32"), attention)
+    found = {
+        penalty: found_ids(
+            BeamSearch(beams=4, coverage_penalty=penalty, lengths=at_most(5))(
+                TableModel(tables), source=[[4, END]]
+            )
+        )
+        for penalty in (0.0, 0.2)
+    }
+    assert found == {0.0: [[(4, END)]], 0.2: [[(5, END)]]}

@@ -1,0 +1,198 @@
+"""The real models in the searches: step by step with a cache, as with whole passes."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_transformer.decoding import (
+    BeamSearch,
+    GreedySearch,
+    LengthLimits,
+    NoRepeatNgram,
+    SamplingSearch,
+)
+from keras_transformer.models import LanguageModel, Transformer
+from tests.decoding import reference
+from tests.decoding.agreement import assert_agrees, assert_follows, assert_same_found, row_of
+from tests.decoding.lengths import at_most
+from tests.decoding.reference import START, Rules
+
+SIZES = {
+    "vocabulary_size": 11,
+    "width": 16,
+    "feed_forward_width": 24,
+    "num_heads": 4,
+    "max_length": 12,
+    "dropout": 0.0,
+}
+SOURCES = np.array([[5, 6, 7, 8, 9, 3], [10, 4, 3, 0, 0, 0], [3, 0, 0, 0, 0, 0]])
+PROMPTS = [(5, 6, 7, 8), (9,), (), (4, 4)]
+PADDED_PROMPTS = np.array([[5, 6, 7, 8], [9, 0, 0, 0], [0, 0, 0, 0], [4, 4, 0, 0]])
+LENGTHS = LengthLimits(maximum=5, maximum_ratio=1.0, maximum_margin=2)
+
+
+def made(model_class, depth=1, **settings):
+    """A small model with random weights that are large enough for opinions of its own."""
+    depths = dict.fromkeys(model_class.config_class.depth_fields, depth)
+    model = model_class(model_class.config_class(**{**SIZES, **depths, **settings}))
+    random = np.random.default_rng(5)
+    for variable in model.trainable_variables:
+        variable.assign(variable + random.normal(0, 0.4, variable.shape))
+    return model
+
+
+def name_of(settings):
+    return "-".join(str(value) for value in settings.values()) or "default"
+
+
+def whole_passes(model, sources, with_attention=False):
+    """The reference's model for each row: the whole forward pass again for every token.
+
+    The attention of a Transformer is that of the last block but one (or the only one), the mean
+    over its heads.
+    """
+    row = tf.TensorSpec([1, None], tf.int32)
+
+    @tf.function(input_signature=[dict.fromkeys(model.input, row)])
+    def last(inputs):
+        logits = model(inputs)[0, -1]
+        if not with_attention:
+            return logits, tf.constant(0.0)
+        weights = model.attention_weights(**inputs)["cross"]  # [1, N, H, T, S]
+        block = max(weights.shape[1] - 2, 0)
+        return logits, tf.reduce_mean(weights[0, block, :, -1], axis=0)
+
+    def row_model(source):
+        given = {} if source is None else {"source": source[None, source != 0]}
+
+        def answer(ids):
+            logits, attention = last({**given, "target": np.array([[START, *ids]])})
+            return logits.numpy(), attention.numpy()
+
+        return answer
+
+    return [row_model(source) for source in sources]
+
+
+def rules_of_sources():
+    for source in SOURCES:
+        tokens = np.count_nonzero(source)
+        minimum, maximum = reference.bounds(tokens, 5, maximum_ratio=1.0, maximum_margin=2)
+        yield Rules(minimum=minimum, maximum=maximum)
+
+
+def rules_of_prompts():
+    for prompt in PROMPTS:
+        minimum, maximum = reference.bounds(len(prompt), 5, maximum_ratio=1.0, maximum_margin=2)
+        yield Rules((reference.no_repeat_ngram(2),), prompt, minimum, maximum)
+
+
+BEAMS = {"beams": 3, "n_best": 2, "length_penalty": 0.6}
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"attention": "shaw", "positions": "learned"},
+        {"attention": "rotary", "num_key_value_heads": 2},
+    ],
+    ids=name_of,
+)
+def test_beam_search_of_a_transformer(settings):
+    """Equal to whole passes; and each row alone, without padding, equal to its row in the batch."""
+    model = made(Transformer, **settings)
+    expected = [
+        reference.beam_search(row, rules, **BEAMS)
+        for row, rules in zip(whole_passes(model, SOURCES), rules_of_sources(), strict=True)
+    ]
+    function = BeamSearch(lengths=LENGTHS, **BEAMS).function(model)
+    found = function(SOURCES)
+    assert_agrees(found, expected, hypotheses=2)
+    for row, source in enumerate(SOURCES):
+        assert_same_found(function(source[None, source != 0]), row_of(found, row))
+    assert function.experimental_get_tracing_count() == 1
+
+
+@pytest.mark.parametrize(
+    "settings", [{"attention": "alibi"}, {"positions": "learned"}], ids=name_of
+)
+def test_beam_search_of_a_language_model(settings):
+    """Prompts of mixed lengths: equal to whole passes, and to each prompt alone."""
+    model = made(LanguageModel, **settings)
+    models = whole_passes(model, [None] * len(PROMPTS))
+    expected = [
+        reference.beam_search(row, rules, **BEAMS)
+        for row, rules in zip(models, rules_of_prompts(), strict=True)
+    ]
+    function = BeamSearch(lengths=LENGTHS, controls=[NoRepeatNgram(2)], **BEAMS).function(model)
+    found = function(PADDED_PROMPTS)
+    assert_agrees(found, expected, hypotheses=2)
+    for row, prompt in enumerate(PROMPTS):
+        alone = function(np.array([prompt], "int32").reshape(1, len(prompt)))
+        assert_same_found(alone, row_of(found, row))
+    assert function.experimental_get_tracing_count() == 1
+
+
+def test_attention_of_a_transformer():
+    """Coverage and alignment are those of whole passes."""
+    model = made(Transformer, depth=2)
+    settings = {**BEAMS, "coverage_penalty": 0.3}
+    models = whole_passes(model, SOURCES, with_attention=True)
+    expected = [
+        reference.beam_search(row, rules, **settings)
+        for row, rules in zip(models, rules_of_sources(), strict=True)
+    ]
+    search = BeamSearch(lengths=LENGTHS, with_alignment=True, **settings)
+    assert_agrees(search.function(model)(SOURCES), expected, hypotheses=2)
+
+
+def test_greedy_search():
+    model, expected = made(Transformer), []
+    models = whole_passes(model, SOURCES, with_attention=True)
+    for row, rules in zip(models, rules_of_sources(), strict=True):
+        best, margin = reference.greedy_search(row, rules, 0.6)
+        expected.append(([best], margin))
+    search = GreedySearch(lengths=LENGTHS, with_alignment=True)
+    assert_agrees(search(model, source=SOURCES), expected)
+
+
+@pytest.mark.parametrize("model_class", [Transformer, LanguageModel])
+def test_sampling(model_class):
+    """Drawn tokens are counted as whole passes count them."""
+    model = made(model_class)
+    is_translation = model_class is Transformer
+    inputs = {"source": SOURCES} if is_translation else {"prefix": PADDED_PROMPTS}
+    rules = rules_of_sources() if is_translation else rules_of_prompts()
+    controls = () if is_translation else (NoRepeatNgram(2),)
+    search = SamplingSearch(samples=3, length_penalty=0.6, lengths=LENGTHS, controls=controls)
+    models = whole_passes(model, SOURCES if is_translation else [None] * len(PROMPTS))
+    assert_follows(search(model, **inputs, seed=3), models, rules, 0.6)
+
+
+@pytest.mark.parametrize(
+    ("model_class", "search"),
+    [
+        (Transformer, BeamSearch(lengths=LENGTHS, **BEAMS)),
+        (LanguageModel, SamplingSearch(samples=2, top_k=5, lengths=LENGTHS)),
+    ],
+    ids=["transformer-beam", "language_model-sampling"],
+)
+def test_compiled_by_xla(model_class, search):
+    model = made(model_class, positions="learned")
+    inputs = {"source": SOURCES} if model_class is Transformer else {"prefix": PADDED_PROMPTS}
+    plain = search(model, **inputs)
+    compiled = search.function(model, jit_compile=True)(*inputs.values())
+    assert_same_found(compiled, plain, atol=1e-4)
+
+
+def test_learned_positions_are_a_limit():
+    """The model can read 12 tokens, the start among them; the end it need not read."""
+    model, expected = made(LanguageModel, positions="learned"), []
+    for row, prompt in zip(whole_passes(model, [None] * len(PROMPTS)), PROMPTS, strict=True):
+        rules = Rules(prefix=prompt, minimum=12 - len(prompt), maximum=12 - len(prompt))
+        best, margin = reference.greedy_search(row, rules, 0.6)
+        expected.append(([best], margin))
+    search = GreedySearch(lengths=at_most(30, minimum=30))
+    found = search(model, prefix=PADDED_PROMPTS)
+    assert_agrees(found, expected)
+    assert np.all(found.lengths == 12)

@@ -1,0 +1,191 @@
+"""Sampling: what is drawn, how often, and from which seed."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_transformer.decoding import GreedySearch, SamplingSearch
+from tests.decoding import reference
+from tests.decoding.agreement import (
+    assert_follows,
+    assert_same_found,
+    assert_well_formed,
+    found_ids,
+)
+from tests.decoding.lengths import at_most
+from tests.decoding.reference import END, Rules
+from tests.decoding.toy_models import (
+    CountdownModel,
+    PromptModel,
+    TableModel,
+    random_sources,
+    random_tables,
+    row_model,
+)
+
+TABLES = random_tables(11, vocabulary=8, scale=1.0)
+SOURCES = random_sources(11, rows=5, vocabulary=8)
+MODEL = TableModel(TABLES)
+
+
+def sampling(maximum=6, **settings):
+    return SamplingSearch(lengths=at_most(maximum), **settings)
+
+
+# --- seeds ----------------------------------------------------------------------------------------
+
+
+def test_a_seed_repeats_and_another_differs():
+    search = sampling(samples=4)
+    first, again, other = (search(MODEL, SOURCES, seed=seed) for seed in (7, 7, 8))
+    assert_same_found(first, again, atol=0)
+    differing = [a != b for a, b in zip(found_ids(first), found_ids(other), strict=True)]
+    assert sum(differing) >= 4
+
+
+def test_rows_do_not_influence_each_other():
+    """Other neighbours, more or fewer of them, and a row's draws are the same."""
+    search = sampling(samples=3)
+    together = found_ids(search(MODEL, SOURCES, seed=7))
+    other_neighbours = SOURCES[[0, 4, 2, 1, 3]]
+    for row in (0, 2):
+        assert found_ids(search(MODEL, other_neighbours, seed=7))[row] == together[row]
+    assert found_ids(search(MODEL, SOURCES[:2], seed=7)) == together[:2]
+
+
+def test_a_part_of_a_batch_draws_what_it_drew_in_the_whole():
+    search = sampling(samples=3)
+    together = found_ids(search(MODEL, SOURCES, seed=7))
+    part = search(MODEL, SOURCES[[3, 1]], seed=7, rows=tf.constant([3, 1]))
+    assert found_ids(part) == [together[3], together[1]]
+
+
+def test_equal_rows_draw_each_for_itself():
+    same = np.repeat(SOURCES[:1], 12, axis=0)
+    found = found_ids(sampling()(MODEL, same, seed=7))
+    assert len({row[0] for row in found}) > 6
+
+
+# --- what is drawn --------------------------------------------------------------------------------
+
+SETTINGS = [
+    {},
+    {"temperature": 0.5},
+    {"top_k": 3},
+    {"top_k": 100},
+    {"top_p": 0.6},
+    {"top_p": 1.0},
+    {"temperature": 1.5, "top_k": 4, "top_p": 0.7},
+]
+
+
+def name_of(settings):
+    return "-".join(f"{name}={value}" for name, value in settings.items()) or "plain"
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=name_of)
+def test_frequencies_are_the_probabilities(settings):
+    """Chi-square of the first two tokens of 6,000 texts, drawn in one batch.
+
+    The second token is where rows would show that they share their draws with the first one.
+    """
+    source, draws = SOURCES[0], 6000
+    found = sampling(maximum=3, samples=draws // 20, **settings)(
+        MODEL, np.repeat(source[None], 20, axis=0), seed=5
+    )
+    model, rules = row_model(TABLES, source), Rules(maximum=3)
+    expected = {}
+    for first, probability in enumerate(drawn_from(model, rules, (), settings)):
+        if first == END:
+            expected[(END,)] = probability
+        elif probability:
+            seconds = drawn_from(model, rules, (first,), settings)
+            expected |= {(first, second): probability * p for second, p in enumerate(seconds)}
+    assert sum(expected.values()) == pytest.approx(1)
+    counts = dict.fromkeys(expected, 0)
+    for row in found_ids(found):
+        for ids in row:
+            counts[ids[:2]] += 1
+    assert sum(counts.values()) == draws
+    assert_chi_square(counts, expected, draws)
+
+
+@pytest.mark.parametrize("distance", [1, 1000])
+def test_rows_are_independent(distance):
+    """Chi-square of the pairs that two rows draw, 3,000 of them."""
+    rows = 3000 + distance
+    found = sampling(maximum=2)(MODEL, np.repeat(SOURCES[:1], rows, axis=0), seed=6)
+    first = found.ids[:, 0, 0].numpy()
+    pairs = list(zip(first[:-distance].tolist(), first[distance:].tolist(), strict=True))
+    model, rules = row_model(TABLES, SOURCES[0]), Rules(maximum=2)
+    probabilities = drawn_from(model, rules, (), {})
+    expected = {
+        (one, other): p * q
+        for one, p in enumerate(probabilities)
+        for other, q in enumerate(probabilities)
+    }
+    counts = {cell: pairs.count(cell) for cell in expected}
+    assert_chi_square(counts, expected, len(pairs))
+
+
+def drawn_from(model, rules, ids, settings):
+    changed = reference.choices(reference.log_softmax(model(ids)[0]), ids, rules)
+    return reference.drawing_probabilities(changed, **settings)
+
+
+def test_what_has_no_probability_is_never_drawn():
+    """A large vocabulary needs many random numbers: sixty million here, and none too extreme."""
+    model = CountdownModel(vocabulary=2**15)
+
+    @tf.function
+    def draw(seed):
+        return sampling(maximum=21)(model, tf.fill([32, 1], 20), seed=seed)
+
+    for seed in range(3):
+        assert found_ids(draw(tf.constant(seed))) == [[(model.said,) * 20 + (END,)]] * 32
+
+
+def assert_chi_square(counts, expected, draws):
+    """Cells that should hold fewer than five are taken together."""
+    assert all(counts[cell] == 0 for cell, p in expected.items() if p == 0)
+    rare = {cell for cell, p in expected.items() if 0 < p * draws < 5}
+    cells = [(counts[cell], p * draws) for cell, p in expected.items() if p and cell not in rare]
+    if sum(expected[cell] * draws for cell in rare) >= 5:
+        cells.append(
+            (sum(counts[cell] for cell in rare), sum(expected[cell] * draws for cell in rare))
+        )
+    chi_square = sum((count - wanted) ** 2 / wanted for count, wanted in cells)
+    freedom = len(cells) - 1
+    # Wilson and Hilferty's cube root, four standard deviations out: one seed in 30,000.
+    limit = freedom and freedom * (1 - 2 / (9 * freedom) + 4 * (2 / (9 * freedom)) ** 0.5) ** 3
+    assert chi_square <= limit + 1e-6, (chi_square, freedom)
+
+
+@pytest.mark.parametrize("settings", [SETTINGS[0], SETTINGS[-1]], ids=name_of)
+def test_samples_are_scored_as_in_the_other_searches(settings):
+    """The score is that of the tokens; temperature and cuts only choose them. Best first."""
+    search = sampling(samples=6, length_penalty=0.6, with_alignment=True, **settings)
+    found = search(MODEL, SOURCES, seed=3)
+    assert_well_formed(found, hypotheses=6)
+    models = [row_model(TABLES, source) for source in SOURCES]
+    assert_follows(found, models, [Rules(maximum=6)] * len(SOURCES), 0.6)
+
+
+@pytest.mark.parametrize("settings", [{"temperature": 0.0}, {"top_k": 1}, {"top_p": 1e-9}])
+def test_no_choice_is_greedy_search(settings):
+    greedy = GreedySearch(lengths=at_most(6))(MODEL, source=SOURCES)
+    found = sampling(samples=2, **settings)(MODEL, SOURCES, seed=3)
+    for place in range(2):
+        ids = [[row[place]] for row in found_ids(found)]
+        assert ids == found_ids(greedy)
+        np.testing.assert_allclose(found.score[:, place], greedy.score[:, 0], atol=1e-5)
+
+
+def test_prompts():
+    """Rows of mixed prompts: forced tokens first, then draws within the rules."""
+    prompts = [(), (4, 5, 6), (7,)]
+    padded = np.array([[0, 0, 0], [4, 5, 6], [7, 0, 0]])
+    search = sampling(maximum=5, samples=3, length_penalty=0.6)
+    found = search(PromptModel(TABLES), prefix=padded, seed=2)
+    rules_of_rows = [Rules(prefix=prompt, maximum=5) for prompt in prompts]
+    assert_follows(found, [row_model(TABLES)] * 3, rules_of_rows, 0.6)
