@@ -26,3 +26,23 @@ def seed():
 def random():
     """A NumPy generator that starts anew in every test."""
     return np.random.default_rng(7)
+
+
+@pytest.fixture(scope="session")
+def phrases_run(tmp_path_factory):
+    """The directory of a trained model that translates phrases; see tests/phrases.py."""
+    from tests import phrases
+
+    directory = phrases.shared_directory(tmp_path_factory)
+    return phrases.made_once(directory, "phrases_run", lambda path: phrases.train().save(path))
+
+
+@pytest.fixture(scope="session")
+def phrases_export(tmp_path_factory, phrases_run):
+    """The directory of all versions of its export, of which there is one."""
+    from tests import phrases
+
+    directory = phrases.shared_directory(tmp_path_factory)
+    return phrases.made_once(
+        directory, "phrases", lambda path: phrases.export_phrases(phrases_run, path)
+    )

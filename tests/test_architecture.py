@@ -11,7 +11,7 @@ ROOT = pathlib.Path(keras_transformer.__file__).parent
 
 # Each may import itself and what stands before it: the way of the data, left to right.
 ORDER = [
-    {"version", "errors", "checks", "atomic"},
+    {"version", "errors", "checks", "atomic", "printable"},
     {"text"},
     {"data"},
     {"layers"},
@@ -20,6 +20,7 @@ ORDER = [
     {"metrics"},
     {"decoding"},
     {"export"},
+    {"inference"},
     {"trainer"},
     {"cli"},
 ]

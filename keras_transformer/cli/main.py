@@ -10,7 +10,7 @@ from keras_transformer.version import __version__
 
 #: Each is a module beside this one, with SUMMARY, `add_arguments(parser)` and `run(arguments)`.
 #: None of them may import TensorFlow before `run`.
-VERBS = ("models", "data")
+VERBS = ("models", "data", "export", "verify", "translate", "evaluate", "score")
 
 
 def make_parser():

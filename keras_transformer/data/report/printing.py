@@ -6,6 +6,7 @@ from rich.text import Text
 
 from keras_transformer.data.report.tables import make_tables
 from keras_transformer.data.report.vocabulary import LEARNABLE_COUNT
+from keras_transformer.printable import shown
 
 
 def print_data_report(report, console):
@@ -16,18 +17,6 @@ def print_data_report(report, console):
         console: a `rich.console.Console`.
     """
     _ReportPrinter(report, console).print()
-
-
-def shown(text):
-    """Returns `text` without characters that would move the cursor or colour the terminal.
-
-    >>> shown("one\\ttwo \\x1b[31mred")
-    'one\\\\ttwo \\\\x1b[31mred'
-    """
-    return "".join(
-        letter if letter.isprintable() else letter.encode("unicode_escape").decode()
-        for letter in text
-    )
 
 
 class _ReportPrinter:

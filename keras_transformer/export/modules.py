@@ -1,0 +1,37 @@
+"""Which module turns which kind of model into functions over strings."""
+
+from keras_transformer.decoding import SearchSettings
+from keras_transformer.errors import UserError
+from keras_transformer.export.continuation_module import ContinuationModule
+from keras_transformer.export.encoding_module import EncodingModule
+from keras_transformer.export.text_limits import TextLimits
+from keras_transformer.export.translation_module import TranslationModule
+
+#: Tokens that a language model adds to a text, if nothing else is asked for.
+CONTINUATION = 256
+
+
+def make_text_module(trained, search=None, limits=None, xla=False, stored_dtype=None):
+    """Makes the `TextModule` of a `TrainedModel`; see `export_model` for the arguments."""
+    model = trained.model
+    if not hasattr(model, "step"):
+        if search is not None or xla:
+            raise UserError(f"A {type(model).__name__} writes no text: there is nothing to search.")
+        limits = limits or TextLimits(tokens=model.config.max_length)
+        return EncodingModule(trained, limits, stored_dtype)
+    if search is None or isinstance(search, SearchSettings):
+        search = make_search(model, search or SearchSettings())
+    if hasattr(model, "encode"):
+        limits = limits or TextLimits(tokens=model.config.max_length)
+        return TranslationModule(trained, search, limits, xla, stored_dtype)
+    if limits is None:  # what is given and what is added share the model's positions
+        limits = TextLimits(tokens=max(1, model.config.max_length - search.lengths.maximum))
+    return ContinuationModule(trained, search, limits, xla, stored_dtype)
+
+
+def make_search(model, settings):
+    """The search that `SearchSettings` mean for a model."""
+    longest = model.config.max_length
+    if hasattr(model, "encode"):
+        return settings.make(longest)
+    return settings.make(min(CONTINUATION, longest // 2), has_source=False)

@@ -1,0 +1,102 @@
+"""Answers the golden pairs of an export with TensorFlow alone: `python -I replay.py DIRECTORY`.
+
+It runs as a script in a process of its own, as a server would: it imports TensorFlow, and
+tensorflow_text if the graph needs its ops, and nothing of the package that wrote the export. For
+each golden pair of the manifest it prints a line of JSON: {"outputs": …} or {"error": …}.
+"""
+
+import base64
+import json
+import math
+import sys
+
+import numpy as np
+
+# Exit code for a tensorflow_text that is missing, or does not fit TensorFlow.
+NO_TENSORFLOW_TEXT = 3
+
+
+def to_json(value):
+    """Returns an array as nested lists for JSON, or a scalar as itself.
+
+    Texts that are not UTF-8 are {"b64": …}, as in TensorFlow Serving. Numbers that JSON does not
+    have are their names.
+
+    >>> to_json(np.array([b"yes", b"\\xff"]))
+    ['yes', {'b64': '/w=='}]
+    >>> to_json(np.array([[0.5, -np.inf]]))
+    [[0.5, '-Infinity']]
+    """
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, list):
+        return [to_json(item) for item in value]
+    if isinstance(value, bytes):
+        try:
+            return value.decode("utf-8")
+        except UnicodeDecodeError:
+            return {"b64": base64.b64encode(value).decode("ascii")}
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else f"{'-' if value < 0 else ''}Infinity"
+    return value
+
+
+def from_json(value, dtype):
+    """Returns the array that `to_json` wrote, of a NumPy `dtype`: for texts, `np.object_`.
+
+    >>> from_json(["yes", {"b64": "/w=="}], np.object_)
+    array([b'yes', b'\\xff'], dtype=object)
+    """
+    if isinstance(value, list):
+        if not value:
+            return np.empty((0,), dtype)
+        return np.stack([from_json(item, dtype) for item in value])
+    if isinstance(value, dict):
+        value = base64.b64decode(value["b64"])
+    elif isinstance(value, str) and dtype is np.object_:
+        value = value.encode("utf-8")
+    return np.array(value, dtype)
+
+
+def main(directory):
+    with open(f"{directory}/assets.extra/manifest.json", encoding="utf-8") as file:
+        manifest = json.load(file)
+    if manifest["ops"]["outside_core"]:
+        try:
+            import tensorflow_text  # noqa: F401 (registers its ops)
+        except Exception as error:  # missing, or made for another TensorFlow
+            print(f"{type(error).__name__}: {first_line(error)}", file=sys.stderr)
+            return NO_TENSORFLOW_TEXT
+    import tensorflow as tf
+
+    signatures = tf.saved_model.load(directory).signatures
+    if "keras_transformer" in sys.modules:
+        raise ImportError("keras_transformer was imported: the export does not stand alone.")
+    for pair in manifest["golden"]:
+        try:
+            answer = {"outputs": run_pair(tf, signatures, pair)}
+        except Exception as error:
+            answer = {"error": f"{type(error).__name__}: {first_line(error)}"}
+        print(json.dumps(answer), flush=True)
+    return 0
+
+
+def first_line(error):
+    """TensorFlow's errors say more in `message` than in their name, and take several lines."""
+    return str(getattr(error, "message", error)).strip().partition("\n")[0]
+
+
+def run_pair(tf, signatures, pair):
+    """Returns what the signature of a golden pair answers, by the name of the output."""
+    signature = signatures[pair["signature"]]
+    specs = signature.structured_input_signature[1]
+    tensors = {}
+    for name, value in pair["inputs"].items():
+        spec = specs[name]
+        array = from_json(value, spec.dtype.as_numpy_dtype)
+        tensors[name] = tf.constant(array, spec.dtype)
+    return {name: to_json(tensor.numpy()) for name, tensor in signature(**tensors).items()}
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

@@ -1,0 +1,158 @@
+"""What the modules that write text share: searching, sampling, and rows in and out."""
+
+import dataclasses
+
+import tensorflow as tf
+
+from keras_transformer.decoding import BeamSearch, Hypotheses, SamplingSearch
+from keras_transformer.export.text_module import STRINGS, TextModule
+from keras_transformer.text import PADDING_ID
+
+#: For XLA, which compiles for each shape: lengths are padded to a multiple, rows to a power of 2.
+LENGTH_MULTIPLE = 16
+
+
+class TextGenerator(TextModule):
+    """Base of the modules whose model goes on writing: translation and continuation.
+
+    Args:
+        trained, limits, stored_dtype: see `TextModule`.
+        search: how `serving_default` and `n_best` search; `sample` takes over its limits and
+            controls.
+        xla: whether the searches are compiled by XLA.
+    """
+
+    #: What the search calls the ids of the texts: "source" or "prefix".
+    input_name = None
+
+    def __init__(self, trained, search, limits, xla=False, stored_dtype=None):
+        self.xla = xla
+        #: Target tokens at most, END included.
+        self.target_limit = search.lengths.maximum
+        self.best = search
+        self.several = search
+        if isinstance(search, BeamSearch):
+            self.best = dataclasses.replace(search, n_best=1)
+            self.several = dataclasses.replace(search, n_best=search.beams)
+        shared = ("length_penalty", "lengths", "controls", "with_alignment")
+        self.sampling = SamplingSearch(**{name: getattr(search, name) for name in shared})
+        super().__init__(trained, limits, stored_dtype)
+
+    def offers(self):
+        pairs = {"source": STRINGS, "target": STRINGS}
+        scalar = {
+            "temperature": tf.TensorSpec([], tf.float32),
+            "seed": tf.TensorSpec([], tf.int32),
+        }
+        return {
+            "serving_default": (self.generate, {"text": STRINGS}),
+            "n_best": (self.generate_several, {"text": STRINGS}),
+            "sample": (self.draw, {"text": STRINGS, **scalar}),
+            "score": (self.score, pairs),
+            "attention": (self.attention, pairs),
+            "encode": (self.encode, {"text": STRINGS}),
+        }
+
+    def generate(self, text):
+        """The best text for each of `text` `[B]`, and its score."""
+        found = self._generate(text, self._finder(self.best), width=1)
+        return {name: value[:, 0] for name, value in found.items()}
+
+    def generate_several(self, text):
+        """The N best texts for each of `text` `[B]`, and their scores."""
+        width = self.several.n_best if isinstance(self.several, BeamSearch) else 1
+        return self._generate(text, self._finder(self.several), width)
+
+    def draw(self, text, temperature, seed):
+        """A text drawn at random for each of `text` `[B]`, and its score."""
+        message = "`temperature` must not be negative."
+        with tf.control_dependencies([tf.debugging.assert_non_negative(temperature, message)]):
+            temperature = tf.identity(temperature)
+        finder = self._finder(self.sampling, temperature=temperature, seed=seed)
+        found = self._generate(text, finder, width=1)
+        return {name: value[:, 0] for name, value in found.items()}
+
+    def score(self, source, target):
+        """The log-probability of each of `target` `[B]`, and how many tokens it has."""
+        raise NotImplementedError
+
+    def attention(self, source, target):
+        """What each token attends to: tokens `[B, S]` and `[B, T]`, weights `[B, T, S]`."""
+        raise NotImplementedError
+
+    def encode(self, text):
+        """A vector `[B, M]` for each of `text` `[B]`."""
+        raise NotImplementedError
+
+    def input_ids(self, texts):
+        """The ids `[B, None]` that the search starts from."""
+        raise NotImplementedError
+
+    def texts_of(self, found, part):
+        """The texts `[b, N]` of hypotheses, for the part of the batch that they were found for."""
+        by_row = tf.reshape(found.ids, [-1, tf.shape(found.ids)[2]])
+        return tf.reshape(self.target_tokenizer.detokenize(by_row), tf.shape(found.score))
+
+    def tokens(self, tokenizer, ids):
+        """What a person reads for padded ids `[b, T]`; nothing for padding."""
+        return tf.where(ids == PADDING_ID, "", tokenizer.tokens(ids))
+
+    def no_attention(self, rows, columns):
+        """What `attention` gives for no texts, of a width that the graph does not know."""
+        return {
+            "source_tokens": tf.reshape(tf.zeros([0], tf.string), tf.stack([0, columns])),
+            "target_tokens": tf.reshape(tf.zeros([0], tf.string), tf.stack([0, rows])),
+            "weights": tf.reshape(tf.zeros([0]), tf.stack([0, rows, columns])),
+        }
+
+    def columns(self, texts):
+        """What a sub-batch needs to know about its rows."""
+        return {"ids": self.input_ids(texts), "number": tf.range(tf.shape(texts)[0])}
+
+    def _generate(self, texts, find, width):
+        columns = self.columns(texts)
+
+        def write(part):
+            found = find(part["ids"].to_tensor(), part["number"])
+            return {"text": self.texts_of(found, part), "score": found.score}
+
+        empty = {"text": tf.zeros([0, width], tf.string), "score": tf.zeros([0, width])}
+        return self.by_length(write, columns, columns["ids"].row_lengths(), empty)
+
+    def _finder(self, search, **drawing):
+        """A function from ids `[b, S]` and the numbers of their rows to `Hypotheses`."""
+
+        def find(ids, numbers, **drawing):
+            inputs = {self.input_name: ids}
+            if not drawing:
+                return search(self.model, **inputs)
+            drawn = dataclasses.replace(search, temperature=drawing["temperature"])
+            return drawn(self.model, **inputs, seed=drawing["seed"], rows=numbers)
+
+        if not self.xla:
+            return lambda ids, numbers: find(ids, numbers, **drawing)
+        compiled = tf.function(find, jit_compile=True, autograph=False)
+
+        def find_padded(ids, numbers):
+            rows = padded_rows(tf.shape(ids)[0])
+            ids = tf.pad(ids, [[0, 0], [0, -tf.shape(ids)[1] % LENGTH_MULTIPLE]])
+            found = compiled(tf.gather(ids, rows), tf.gather(numbers, rows), **drawing)
+            real = {
+                name: value[: tf.shape(ids)[0]]
+                for name, value in found._asdict().items()
+                if value is not None
+            }
+            return Hypotheses(**real)
+
+        return find_padded
+
+
+def padded_rows(count):
+    """The numbers of `count` rows, the last repeated until there is a power of 2 of them.
+
+    >>> padded_rows(tf.constant(5)).numpy()
+    array([0, 1, 2, 3, 4, 4, 4, 4], dtype=int32)
+    """
+    powers = tf.constant([2**exponent for exponent in range(16)])
+    size = tf.reduce_min(tf.where(powers >= count, powers, powers[-1]))
+    return tf.minimum(tf.range(size), count - 1)

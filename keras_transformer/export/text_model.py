@@ -1,0 +1,89 @@
+"""A model that takes strings, whether from a run or from an export."""
+
+import dataclasses
+
+import tensorflow as tf
+
+from keras_transformer.decoding import SearchSettings
+from keras_transformer.errors import UserError
+from keras_transformer.export.damage import no_tensorflow_text
+from keras_transformer.export.graph_ops import check_ops
+from keras_transformer.export.manifest import check_files, read_manifest
+from keras_transformer.export.modules import make_text_module
+from keras_transformer.export.saved_model_file import read_meta_graph
+from keras_transformer.export.signatures import check_signatures
+from keras_transformer.export.trained_model import TrainedModel, is_trained_model
+from keras_transformer.export.variables_index import check_variables
+from keras_transformer.export.versions import resolve_version
+
+
+@dataclasses.dataclass(frozen=True)
+class TextModel:
+    """A model that takes strings.
+
+    Attributes:
+        kind: the name of the model's class, such as "Transformer".
+        name: what it is called in messages.
+        signatures: functions of named tensors to dictionaries of tensors, by name.
+        manifest: of an export; None for a run.
+    """
+
+    kind: str
+    name: str
+    signatures: dict
+    manifest: dict | None = None
+
+
+def open_text_model(path, **search_settings):
+    """Opens a run's directory or an export.
+
+    Of an export, the files' checksums and the operations in its graph are checked before anything
+    of it runs.
+
+    Args:
+        path: a run's directory, a version directory, or the directory of all versions.
+        **search_settings: fields of `SearchSettings`, for a run; None means the default. In an
+            export the search is part of the graph.
+    """
+    given = {name: value for name, value in search_settings.items() if value is not None}
+    if is_trained_model(path):
+        search = SearchSettings(**given) if given else None
+        trained = TrainedModel.load(path)
+        module = make_text_module(trained, search)
+        return TextModel(type(trained.model).__name__, str(path), module.functions)
+    directory = resolve_version(path)
+    meta_graph = read_meta_graph(directory)
+    manifest = read_manifest(directory)
+    check_files(directory, manifest)
+    graph_ops = check_ops(directory, meta_graph)
+    check_signatures(directory, meta_graph, manifest["kind"])
+    check_variables(directory, meta_graph)
+    if given:
+        raise UserError(
+            f"{path}: an export searches as it was told when it was made. Export it again with "
+            "other settings, or give the run's directory."
+        )
+    if graph_ops.outside_core:
+        _register_operations(directory)
+    loaded = tf.saved_model.load(str(directory))
+    # The signatures live as long as what was loaded does.
+    signatures = {
+        name: _Signature(loaded, function) for name, function in loaded.signatures.items()
+    }
+    return TextModel(manifest["kind"], str(path), signatures, manifest)
+
+
+def _register_operations(directory):
+    try:
+        import tensorflow_text  # noqa: F401  (its import registers them)
+    except ImportError as error:
+        raise no_tensorflow_text(directory, error) from error
+
+
+class _Signature:
+    def __init__(self, owner, function):
+        self._owner = owner
+        self._function = function
+
+    def __call__(self, **tensors):
+        return self._function(**tensors)

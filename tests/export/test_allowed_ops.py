@@ -1,0 +1,101 @@
+"""The list of allowed ops: each exists, none is dangerous, and our models need no others."""
+
+import pathlib
+import re
+
+import pytest
+import tensorflow as tf
+import tensorflow_text
+from tensorflow.core.protobuf import meta_graph_pb2
+from tensorflow.python.framework import op_def_registry
+
+from keras_transformer.export import allowed_ops
+from keras_transformer.export.graph_ops import check_ops
+from keras_transformer.layers.attention import MECHANISMS
+from keras_transformer.models import Transformer, TransformerConfig
+from keras_transformer.text import ByteTokenizer, learn_tokenizer
+from tests.export.small_export import TEXTS
+
+NOWHERE = pathlib.Path("nowhere")
+
+
+def test_every_op_on_the_list_exists():
+    missing = [op for op in allowed_ops.ALLOWED if op_def_registry.get(op) is None]
+    assert not missing
+    assert all(hasattr(tf.raw_ops, op) for op in allowed_ops.CORE)
+
+
+def test_the_ops_of_tensorflow_text_are_its_own():
+    libraries = pathlib.Path(tensorflow_text.__file__).parent.rglob("*.so")
+    content = b"".join(path.read_bytes() for path in libraries)
+    assert content
+    for op in allowed_ops.TENSORFLOW_TEXT:
+        assert not hasattr(tf.raw_ops, op)
+        assert op.encode() in content
+
+
+def test_no_op_on_the_list_takes_a_file_or_an_address():
+    suspicious = re.compile("file|path|directory|address|url|descriptor|command")
+    for op in allowed_ops.ALLOWED:
+        definition = op_def_registry.get(op)
+        names = [part.name for part in (*definition.attr, *definition.input_arg)]
+        assert not [name for name in names if suspicious.search(name)], op
+
+
+def test_ops_with_state_are_known_by_name():
+    """All others can do nothing but compute, as far as TensorFlow itself knows."""
+    stateful = {op for op in allowed_ops.ALLOWED if op_def_registry.get(op).is_stateful}
+    known = allowed_ops.VARIABLES | allowed_ops.TABLES | allowed_ops.CONTROL_FLOW
+    rest = stateful - known - allowed_ops.TENSORFLOW_TEXT
+    assert rest == {"CheckNumerics", "CheckNumericsV2", "StatelessRandomGetAlg"}
+
+
+def test_outside_core():
+    assert allowed_ops.outside_core({"MatMul": 3, "SentencepieceOp": 1}) == ["SentencepieceOp"]
+
+
+def meta_graph_of(function):
+    """The graph of a traced function, as a SavedModel would hold it."""
+    return meta_graph_pb2.MetaGraphDef(graph_def=function.graph.as_graph_def())
+
+
+def small_transformer(attention):
+    sizes = {"width": 8, "feed_forward_width": 16, "num_heads": 2}
+    layers = {"encoder_layers": 1, "decoder_layers": 1}
+    config = TransformerConfig(vocabulary_size=40, attention=attention, **sizes, **layers)
+    return Transformer(config)
+
+
+@pytest.mark.parametrize("attention", sorted(MECHANISMS))
+def test_every_attention_mechanism_is_allowed(attention):
+    model = small_transformer(attention)
+
+    @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32)])
+    def first_logits(source):
+        state = model.initial_state(model.encode(source), 9)
+        return model.step(source[:, 0], state)[0]
+
+    ops = check_ops(NOWHERE, meta_graph_of(first_logits.get_concrete_function()))
+    assert {"MatMul", "Softmax"} <= ops.ops.keys()
+    assert ops.outside_core == []
+
+
+@pytest.mark.filterwarnings("ignore:The .* vocabulary has:UserWarning")
+def test_every_tokenizer_is_allowed():
+    def silent(stage, done, total):
+        """Shows no progress."""
+
+    corpus = ["eins zwei drei vier", "fünf sechs sieben acht neun zehn"] * 20
+    tokenizers = [
+        (ByteTokenizer(), False),
+        (learn_tokenizer("sentencepiece", corpus, 300, progress=silent), True),
+        (learn_tokenizer("wordpiece", corpus, 80, progress=silent), True),
+    ]
+    for tokenizer, needs_text in tokenizers:
+
+        @tf.function(input_signature=[TEXTS])
+        def there_and_back(text, tokenizer=tokenizer):
+            return tokenizer.detokenize(tokenizer.tokenize(text).to_tensor())
+
+        ops = check_ops(NOWHERE, meta_graph_of(there_and_back.get_concrete_function()))
+        assert bool(ops.outside_core) == needs_text

@@ -1,0 +1,239 @@
+"""The manifest tells every change of every file, and every change of itself."""
+
+import hashlib
+import json
+import os
+import shutil
+
+import numpy as np
+import pytest
+
+from keras_transformer.errors import UserError
+from keras_transformer.export.manifest import MANIFEST, check_files, read_manifest, write_manifest
+from tests.export.small_export import manifest_content
+
+GOLDEN = [{"signature": "encode", "inputs": {"text": ["a"]}, "outputs": {"embedding": [[1.0]]}}]
+DATA = "variables/variables.data-00000-of-00001"
+INDEX = "variables/variables.index"
+
+
+def refusal_of(function, *arguments):
+    with pytest.raises(UserError) as refusal:
+        function(*arguments)
+    message = str(refusal.value)
+    assert "\n" not in message
+    return message
+
+
+def rewrite(directory, change):
+    """Changes the manifest, with a sha256 of its own that fits: the work of an adversary."""
+    path = directory / MANIFEST
+    manifest = json.loads(path.read_text(encoding="utf-8"))
+    del manifest["sha256"]
+    change(manifest)
+    text = json.dumps(manifest, sort_keys=True, separators=(",", ":"))
+    manifest["sha256"] = hashlib.sha256(text.encode()).hexdigest()
+    path.write_text(json.dumps(manifest), encoding="utf-8")
+
+
+def test_it_lists_every_other_file_with_its_sha256(export):
+    manifest = read_manifest(export)
+    assert manifest["format"] == 1
+    assert list(manifest["files"]) == [
+        "assets.extra/tf_serving_warmup_requests",
+        "fingerprint.pb",
+        "saved_model.pb",
+        DATA,
+        INDEX,
+    ]
+    for name, entry in manifest["files"].items():
+        content = (export / name).read_bytes()
+        assert entry == {"sha256": hashlib.sha256(content).hexdigest(), "bytes": len(content)}
+    assert check_files(export, manifest) == sum(
+        (export / name).stat().st_size for name in manifest["files"]
+    )
+
+
+def test_content_comes_back_as_it_was(tmp_path):
+    content = manifest_content(GOLDEN, recipe={"steps": 3, "10": 1, "9": 2}, name="Grüße 日本")
+    write_manifest(tmp_path, content)
+    manifest = read_manifest(tmp_path)
+    assert {key: manifest[key] for key in content} == content
+
+
+def test_keys_and_tuples_of_python_have_the_sha256_of_what_is_read(tmp_path):
+    write_manifest(tmp_path, manifest_content(GOLDEN, quality={10: (1, 2), 9: 0.1}))
+    assert read_manifest(tmp_path)["quality"] == {"10": [1, 2], "9": 0.1}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"kind": "Perceiver"}, "'kind' must be one of Transformer, LanguageModel, TextEncoder"),
+        ({"golden": []}, "no golden pairs"),
+        ({"golden": [{"signature": "encode"}]}, "no golden pairs, or one that is not whole"),
+        ({"ops": {}}, "no list 'outside_core' in 'ops'"),
+        ({"created_with": {}}, "no version of keras_transformer in 'created_with'"),
+        ({"xla": None}, "'xla' is missing or wrong"),
+        ({"quality": float("nan")}, "JSON"),
+    ],
+)
+def test_a_manifest_that_lacks_something_is_not_written(tmp_path, changes, message):
+    with pytest.raises(ValueError, match=message):
+        write_manifest(tmp_path, {**manifest_content(GOLDEN), **changes})
+    assert not (tmp_path / MANIFEST).exists()
+
+
+@pytest.mark.parametrize("key", manifest_content(GOLDEN))
+def test_a_manifest_that_lacks_a_key_is_refused(export, key):
+    rewrite(export, lambda manifest: manifest.pop(key))
+    assert f"damaged: {MANIFEST}: " in refusal_of(read_manifest, export)
+
+
+def test_no_manifest(export):
+    (export / MANIFEST).unlink()
+    message = refusal_of(read_manifest, export)
+    assert message.startswith(f"{export}: no {MANIFEST}: copied in part, or not written by")
+
+
+@pytest.mark.parametrize("length", [0, 1, 100, 1000, -2])
+def test_a_manifest_cut_short(export, length):
+    content = (export / MANIFEST).read_bytes()
+    (export / MANIFEST).write_bytes(content[:length])
+    assert f"damaged: {MANIFEST}: not JSON" in refusal_of(read_manifest, export)
+
+
+@pytest.mark.parametrize("content", [b"[]", b"{}", b'"text"', b'{"format": true}', b"\xff\xfe\x00"])
+def test_a_manifest_of_other_json(export, content):
+    (export / MANIFEST).write_bytes(content)
+    assert f"damaged: {MANIFEST}: " in refusal_of(read_manifest, export)
+
+
+@pytest.mark.parametrize("content", [b"[" * 100_000, b"1" * 5_000, b'{"format":' * 50_000])
+def test_json_that_hurts_the_parser(export, content):
+    (export / MANIFEST).write_bytes(content)
+    assert f"damaged: {MANIFEST}: not JSON" in refusal_of(read_manifest, export)
+
+
+def test_any_flipped_bit_of_the_manifest_is_told(written_export, export):
+    """But for one of spaces between the words, which says the same."""
+    content = (written_export / MANIFEST).read_bytes()
+    original = json.loads(content)
+    positions = np.random.default_rng(3).integers(0, len(content), 400)
+    for position in positions:
+        changed = bytearray(content)
+        changed[position] ^= 1 << (position % 8)
+        (export / MANIFEST).write_bytes(changed)
+        try:
+            says_the_same = json.loads(changed) == original
+        except ValueError:
+            says_the_same = False
+        if not says_the_same:
+            refusal_of(read_manifest, export)
+
+
+def test_a_newer_format_names_both_and_who_wrote_it(export):
+    def change(manifest):
+        manifest["format"] = 3
+        manifest["created_with"]["keras_transformer"] = "7.1.0"
+
+    rewrite(export, change)
+    message = refusal_of(read_manifest, export)
+    assert "in format 3, but this package reads format 1. keras_transformer 7.1.0 wrote" in message
+
+
+@pytest.mark.parametrize(
+    "name", ["../other/saved_model.pb", "/etc/passwd", "a/../../b", "", ".", "./a", "a//b", "a\0b"]
+)
+def test_paths_outside_the_directory(export, name):
+    rewrite(export, lambda manifest: manifest["files"].update({name: {"sha256": "", "bytes": 1}}))
+    message = refusal_of(read_manifest, export)
+    assert f"{MANIFEST}: names a path that is not plainly inside the directory" in message
+
+
+@pytest.mark.parametrize("entry", [None, {}, {"sha256": "ab", "bytes": 1}, {"bytes": True}])
+def test_a_file_without_its_sha256(export, entry):
+    rewrite(export, lambda manifest: manifest["files"].update({INDEX: entry}))
+    assert f"damaged: {MANIFEST}: no sha256 and bytes of {INDEX}" in refusal_of(
+        read_manifest, export
+    )
+
+
+@pytest.mark.parametrize("name", [DATA, INDEX, "saved_model.pb", "fingerprint.pb"])
+def test_missing_cut_emptied_and_changed_files(export, name):
+    manifest, path = read_manifest(export), export / name
+    content = path.read_bytes()
+    for length in (0, 1, len(content) // 2, len(content) - 1):
+        path.write_bytes(content[:length])
+        assert f"damaged: {name}: {length:,} bytes, but {len(content):,} were written" in (
+            refusal_of(check_files, export, manifest)
+        )
+    path.write_bytes(content + b"\0")
+    assert f"damaged: {name}: {len(content) + 1:,} bytes" in refusal_of(
+        check_files, export, manifest
+    )
+    for position in np.linspace(0, len(content) - 1, 25).astype(int):
+        changed = bytearray(content)
+        changed[position] ^= 1
+        path.write_bytes(changed)
+        assert f"damaged: {name}: its content has changed (sha256)" in refusal_of(
+            check_files, export, manifest
+        )
+    path.write_bytes(bytes(len(content)))
+    assert f"damaged: {name}: its content has changed" in refusal_of(check_files, export, manifest)
+    path.unlink()
+    assert f"damaged: {name}: missing" in refusal_of(check_files, export, manifest)
+
+
+def test_files_of_another_export(export, other_export):
+    manifest = read_manifest(export)
+    shutil.copy(other_export / DATA, export / DATA)
+    assert f"damaged: {DATA}: " in refusal_of(check_files, export, manifest)
+
+
+def test_a_huge_file_is_told_by_its_size(export):
+    # Ten gigabytes that take no place on the disk; hashing them would take most of a minute.
+    os.truncate(export / DATA, 10 << 30)
+    assert f"damaged: {DATA}: 10,737,418,240 bytes, but" in refusal_of(
+        check_files, export, read_manifest(export)
+    )
+
+
+def test_a_huge_manifest_is_not_read(export):
+    os.truncate(export / MANIFEST, 10 << 30)
+    assert "bytes, but at most 67,108,864 are read" in refusal_of(read_manifest, export)
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "assets/more.txt", "saved_model.pbtxt"])
+def test_files_that_are_not_in_the_manifest(export, name):
+    (export / name).write_text("more")
+    message = refusal_of(check_files, export, read_manifest(export))
+    assert f"{name}: not in the manifest. Remove it, or copy the directory again." in message
+
+
+def test_names_that_would_fool_a_terminal(export):
+    (export / "a\x1b[2Jb\nc").write_text("more")
+    message = refusal_of(check_files, export, read_manifest(export))
+    assert "a\\x1b[2Jb\\nc: not in the manifest" in message
+
+
+@pytest.mark.parametrize("name", [DATA, MANIFEST, "assets", "more"])
+def test_links_are_refused(export, name):
+    manifest, path = read_manifest(export), export / name
+    if path.is_dir():
+        path.rmdir()
+    elif path.exists():
+        path.rename(export.parent / "elsewhere")
+    path.symlink_to(export.parent / "elsewhere")
+    assert f"{name}: a symbolic link" in refusal_of(check_files, export, manifest)
+    if name == MANIFEST:
+        assert f"{name}: a symbolic link" in refusal_of(read_manifest, export)
+
+
+def test_a_pipe_is_refused_without_waiting(export):
+    manifest = read_manifest(export)
+    (export / DATA).unlink()
+    os.mkfifo(export / DATA)
+    assert DATA in refusal_of(check_files, export, manifest)
+    rewrite(export, lambda manifest: manifest["files"][DATA].update({"bytes": 0}))
+    assert f"{DATA}: not a regular file" in refusal_of(check_files, export, read_manifest(export))

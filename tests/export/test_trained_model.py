@@ -1,0 +1,146 @@
+"""A trained model comes back from disk as it was, or not at all."""
+
+import json
+import pickle
+import shutil
+
+import numpy as np
+import pytest
+
+from keras_transformer import Transformer
+from keras_transformer.errors import UserError
+from keras_transformer.export import TrainedModel
+from keras_transformer.text import ByteTokenizer, TokenizerPair
+
+
+def make_trained(**settings):
+    model = Transformer.from_preset(
+        "tiny",
+        vocabulary_size=260,
+        width=16,
+        feed_forward_width=32,
+        num_heads=2,
+        encoder_layers=1,
+        decoder_layers=1,
+        **settings,
+    )
+    return TrainedModel(
+        model,
+        TokenizerPair(ByteTokenizer()),
+        recipe={"steps": 3},
+        quality={"bleu": 1.5},
+        examples=("grün", "blau"),
+    )
+
+
+@pytest.fixture
+def saved(tmp_path):
+    make_trained().save(tmp_path / "run")
+    return tmp_path / "run"
+
+
+@pytest.mark.parametrize("settings", [{}, {"attention": "shaw", "positions": "learned"}])
+def test_everything_comes_back(tmp_path, settings):
+    trained = make_trained(**settings)
+    trained.save(tmp_path / "run")
+    for directory in (tmp_path / "run", tmp_path / "run" / "model"):
+        loaded = TrainedModel.load(directory)
+        assert loaded.model.config == trained.model.config
+        assert (loaded.recipe, loaded.quality) == (trained.recipe, trained.quality)
+        assert loaded.examples == trained.examples
+        assert loaded.tokenizers.source.hash == trained.tokenizers.source.hash
+        for mine, theirs in zip(trained.model.weights, loaded.model.weights, strict=True):
+            np.testing.assert_array_equal(mine, theirs)
+
+
+def test_tokenizers_of_another_model(tmp_path):
+    model = Transformer.from_preset("tiny", vocabulary_size=300, encoder_layers=1, decoder_layers=1)
+    with pytest.raises(UserError, match="embedding has 300 ids, but the 'bytes' tokenizer has 260"):
+        TrainedModel(model, TokenizerPair(ByteTokenizer()))
+
+
+def test_a_description_of_another_vocabulary(saved):
+    path = saved / "model" / "model.json"
+    description = json.loads(path.read_text())
+    description["config"]["config"]["vocabulary_size"] = 300
+    path.write_text(json.dumps(description))
+    with pytest.raises(UserError, match="the weights do not fit the model"):
+        TrainedModel.load(saved)
+
+
+def test_nothing_is_overwritten(saved):
+    with pytest.raises(UserError, match="exists already"):
+        make_trained().save(saved)
+
+
+@pytest.mark.parametrize("place", [0, 100, -1])
+def test_a_flipped_bit_in_the_weights(saved, place):
+    path = saved / "model" / "model.weights.h5"
+    content = bytearray(path.read_bytes())
+    content[place] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(UserError, match=r"damaged: .*model.weights.h5 is not as it was written"):
+        TrainedModel.load(saved)
+
+
+def test_missing_weights(saved):
+    (saved / "model" / "model.weights.h5").unlink()
+    with pytest.raises(UserError, match=r"damaged: .*model.weights.h5 is not there"):
+        TrainedModel.load(saved)
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"format": 1}', "\x00"])
+def test_a_damaged_description(saved, content):
+    (saved / "model" / "model.json").write_text(content)
+    with pytest.raises(UserError, match=r"model.json: damaged"):
+        TrainedModel.load(saved)
+
+
+def test_a_newer_format(saved):
+    path = saved / "model" / "model.json"
+    description = json.loads(path.read_text()) | {"format": 2}
+    description["created_with"] = {"keras_transformer": "9.9"}
+    path.write_text(json.dumps(description))
+    with pytest.raises(UserError, match=r"format 2, made with .*9\.9.*reads format 1"):
+        TrainedModel.load(saved)
+
+
+def test_an_unknown_class(saved):
+    path = saved / "model" / "model.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"class": "Lambda"}))
+    with pytest.raises(UserError, match=r"no model class 'Lambda'; known are .*Transformer"):
+        TrainedModel.load(saved)
+
+
+def test_a_setting_that_this_version_does_not_know(saved):
+    path = saved / "model" / "model.json"
+    description = json.loads(path.read_text())
+    description["config"]["config"]["quantum"] = True
+    path.write_text(json.dumps(description))
+    with pytest.raises(UserError, match=r"cannot make this model: .*quantum"):
+        TrainedModel.load(saved)
+
+
+def test_a_pickle_in_place_of_the_weights_never_runs(saved, tmp_path):
+    class Bomb:
+        def __reduce__(self):
+            return (tmp_path.joinpath("exploded").touch, ())
+
+    (saved / "model" / "model.weights.h5").write_bytes(pickle.dumps(Bomb()))
+    with pytest.raises(UserError, match="damaged"):
+        TrainedModel.load(saved)
+    assert not (tmp_path / "exploded").exists()
+
+
+def test_no_model_at_all(tmp_path):
+    with pytest.raises(UserError, match=r"holds no trained model, model.json is not there"):
+        TrainedModel.load(tmp_path)
+
+
+def test_other_tokenizers_beside_the_model(saved):
+    from keras_transformer.text import WordPieceTokenizer
+
+    shutil.rmtree(saved / "model" / "tokenizers")
+    TokenizerPair(WordPieceTokenizer(["a", "##b"])).save(saved / "model" / "tokenizers")
+    with pytest.raises(UserError, match=r"model: .*has 260 ids, but the 'wordpiece' .* has 6"):
+        TrainedModel.load(saved)

@@ -1,0 +1,160 @@
+"""Which version directory is meant, and what is no export at all."""
+
+import gzip
+import io
+import os
+import pickle
+import tarfile
+import zipfile
+
+import h5py
+import keras
+import pytest
+
+from keras_transformer.errors import UserError
+from keras_transformer.export.versions import next_version, resolve_version
+
+
+def make_version(folder, name):
+    (folder / name).mkdir(parents=True)
+    (folder / name / "saved_model.pb").write_bytes(b"graph")
+    return folder / name
+
+
+def test_a_version_directory_is_taken_as_it_is(tmp_path):
+    directory = make_version(tmp_path, "7")
+    make_version(directory, "9")
+    assert resolve_version(directory) == directory
+    assert resolve_version(str(directory)) == directory
+
+
+def test_the_highest_number_is_taken_and_other_names_are_skipped(tmp_path):
+    names = ["2", "10", "9", "latest", "1a", "-1", "+99", " 98", "1e3", "²", "٣", ".11.partial"]
+    for name in [*names, str(2**63)]:
+        make_version(tmp_path, name)
+    (tmp_path / "77").write_text("a file")
+    assert resolve_version(tmp_path) == tmp_path / "10"
+
+
+def test_zero_and_the_largest_number_are_versions(tmp_path):
+    make_version(tmp_path, "0")
+    assert resolve_version(tmp_path) == tmp_path / "0"
+    make_version(tmp_path, str(2**63 - 1))
+    assert resolve_version(tmp_path).name == str(2**63 - 1)
+
+
+def test_two_names_of_the_highest_number(tmp_path):
+    for name in ("1", "03", "3"):
+        make_version(tmp_path, name)
+    with pytest.raises(UserError, match="03 and 3 are the same version to TensorFlow Serving"):
+        resolve_version(tmp_path)
+    make_version(tmp_path, "4")
+    assert resolve_version(tmp_path) == tmp_path / "4"
+
+
+def test_a_half_copied_highest_version_is_not_passed_over(tmp_path):
+    make_version(tmp_path, "1")
+    (tmp_path / "2" / "variables").mkdir(parents=True)
+    with pytest.raises(UserError, match=r"no saved_model\.pb in .*/2, the highest version\. If it"):
+        resolve_version(tmp_path)
+
+
+def test_a_directory_without_a_saved_model(tmp_path):
+    with pytest.raises(UserError, match=rf"no saved_model\.pb in {tmp_path}, and no version"):
+        resolve_version(tmp_path)
+    make_version(tmp_path, "latest")
+    with pytest.raises(UserError, match=r"Give the directory <name>/<version> or <name>"):
+        resolve_version(tmp_path)
+
+
+def test_nothing_there(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match=rf"^saved: no such directory .* is {tmp_path}\)"):
+        resolve_version("saved")
+
+
+def zipped(*names):
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        for name in names:
+            archive.writestr(name, "out of place")
+    return content.getvalue()
+
+
+def tarred(name):
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode="w") as archive:
+        link = tarfile.TarInfo(name)
+        link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
+        archive.addfile(link)
+    return content.getvalue()
+
+
+class Trap:
+    """Makes a directory when it is unpickled."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return os.mkdir, (str(self.path),)
+
+
+def test_files_are_refused_each_for_its_reason_and_nothing_is_unpacked(tmp_path):
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    keras.Sequential([keras.Input((1,)), keras.layers.Lambda(lambda x: x)]).save(
+        inside / "model.keras"
+    )
+    with h5py.File(inside / "model.h5", "w") as file:
+        file["weights"] = [1.0]
+    trap = pickle.dumps(Trap(tmp_path / "trapped"))
+    files = {
+        "model.keras": (None, "a Keras model file, which can hold Python code"),
+        "model.h5": (None, "an HDF5 file"),
+        "weights": ((inside / "model.h5").read_bytes(), "an HDF5 file"),
+        "model.pkl": (trap, "a pickle, which runs code when it is loaded, so it never is"),
+        "model.bin": (trap, "a pickle"),
+        "model.zip": (zipped("../outside", "/tmp/outside"), "an archive. Nothing is unpacked"),
+        "model": (zipped("../outside"), "an archive"),
+        "MODEL.ZIP": (b"", "an archive"),
+        "model.tar": (tarred("1/saved_model.pb"), "an archive"),
+        "model.tar.gz": (gzip.compress(tarred("1")), "an archive"),
+        "1": (gzip.compress(b"0" * 1_000_000), "an archive"),
+        "saved_model.pb": (b"graph", "a file of an export. Give the directory that it is in"),
+        "notes.txt": (b"text", "not a directory. Give the directory <name>/<version>"),
+    }
+    for name, (content, message) in files.items():
+        if content is not None:
+            (inside / name).write_bytes(content)
+        with pytest.raises(UserError) as refusal:
+            resolve_version(inside / name)
+        assert f"/inside/{name}: {message}" in str(refusal.value)
+        assert "\n" not in str(refusal.value)
+    assert sorted(os.listdir(inside)) == sorted(files)
+    assert os.listdir(tmp_path) == ["inside"]
+
+
+def test_a_pipe_and_a_dead_link_are_refused_without_waiting(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "dead").symlink_to(tmp_path / "nowhere")
+    for name in ("pipe", "dead"):
+        with pytest.raises(UserError, match=f"/{name}: not a directory"):
+            resolve_version(tmp_path / name)
+
+
+def test_next_version(tmp_path):
+    assert next_version(tmp_path / "new") == 1
+    assert next_version(tmp_path) == 1
+    for name in ("2", "07", "latest", "99a"):
+        make_version(tmp_path, name)
+    assert next_version(tmp_path) == 8
+    # A name that is taken, by whatever, is taken.
+    (tmp_path / "12").write_text("a file")
+    assert next_version(str(tmp_path)) == 13
+
+
+def test_no_version_goes_into_a_file(tmp_path):
+    (tmp_path / "name").write_text("a file")
+    with pytest.raises(UserError, match="not a directory, so no version can go there"):
+        next_version(tmp_path / "name")

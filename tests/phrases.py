@@ -1,0 +1,105 @@
+"""A small real task, a model trained on it, and its export: made once for the whole test run."""
+
+import contextlib
+import fcntl
+import itertools
+import os
+import random
+
+import keras
+import numpy as np
+
+from keras_transformer import TokenCrossEntropy, Transformer
+from keras_transformer.decoding import BeamSearch, LengthLimits
+from keras_transformer.export import TextLimits, TrainedModel, export_model
+from keras_transformer.text import END_ID, START_ID, TokenizerPair, learn_tokenizer
+
+NUMBERS = {"zwei": "two", "drei": "three", "vier": "four", "fünf": "five", "neun": "nine"}
+COLOURS = {"rote": "red", "blaue": "blue", "grüne": "green", "weiße": "white", "graue": "grey"}
+ANIMALS = {"Hunde": "dogs", "Katzen": "cats", "Vögel": "birds", "Kühe": "cows", "Fische": "fish"}
+EXAMPLES = ("zwei rote Hunde", "neun graue Kühe und drei blaue Katzen")
+SEARCH = BeamSearch(beams=4, lengths=LengthLimits(maximum=40))
+LIMITS = TextLimits(tokens=64)
+
+
+def make_pairs():
+    """All phrases, alone and two at a time: 125 and as many again."""
+    phrases = [
+        (f"{a} {b} {c}", f"{NUMBERS[a]} {COLOURS[b]} {ANIMALS[c]}")
+        for a, b, c in itertools.product(NUMBERS, COLOURS, ANIMALS)
+    ]
+    others = random.Random(1).sample(phrases, len(phrases))
+    both = [
+        (f"{a} und {c}", f"{b} and {d}") for (a, b), (c, d) in zip(phrases, others, strict=True)
+    ]
+    return phrases + both
+
+
+def train():
+    """Returns a `TrainedModel` that knows the phrases by heart."""
+    pairs = make_pairs()
+    tokenizer = learn_tokenizer(
+        "sentencepiece", itertools.chain(*pairs), 320, model="bpe", progress=lambda *_: None
+    )
+    keras.utils.set_random_seed(1)
+    model = Transformer.from_preset(
+        "tiny",
+        vocabulary_size=tokenizer.vocabulary_size,
+        width=64,
+        feed_forward_width=128,
+        encoder_layers=1,
+        decoder_layers=2,
+        dropout=0.0,
+        order="pre",
+        max_length=64,
+    )
+    source, target = (
+        tokenizer.tokenize([pair[side] for pair in pairs]).to_list() for side in (0, 1)
+    )
+    inputs = {
+        "source": _padded([[*row, END_ID] for row in source]),
+        "target": _padded([[START_ID, *row] for row in target]),
+    }
+    labels = _padded([[*row, END_ID] for row in target])
+    model.compile(keras.optimizers.Adam(5e-3), TokenCrossEntropy())
+    model.fit(inputs, labels, batch_size=50, epochs=20, verbose=0)
+    return TrainedModel(
+        model,
+        TokenizerPair(tokenizer),
+        recipe={"task": "phrases"},
+        quality={"exact_match": 1.0},
+        examples=EXAMPLES,
+    )
+
+
+def _padded(rows):
+    padded = np.zeros((len(rows), max(map(len, rows))), np.int32)
+    for row, ids in zip(padded, rows, strict=True):
+        row[: len(ids)] = ids
+    return padded
+
+
+def made_once(directory, name, make):
+    """The path `directory / name`, made by `make(path)` in the first of all processes to ask."""
+    path = directory / name
+    with _locked(directory / f"{name}.lock"):
+        if not path.exists():
+            make(path)
+    return path
+
+
+@contextlib.contextmanager
+def _locked(path):
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def shared_directory(tmp_path_factory):
+    """A directory that all processes of one test run share."""
+    base = tmp_path_factory.getbasetemp()
+    return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+
+
+def export_phrases(run, path, **settings):
+    export_model(TrainedModel.load(run), path, search=SEARCH, limits=LIMITS, **settings)
