@@ -46,3 +46,24 @@ def phrases_export(tmp_path_factory, phrases_run):
     return phrases.made_once(
         directory, "phrases", lambda path: phrases.export_phrases(phrases_run, path)
     )
+
+
+@pytest.fixture(scope="session")
+def bytes_export(tmp_path_factory):
+    """The directory of a portable export, version 7, with weights of half the size."""
+    from keras_transformer.export import export_model
+    from tests import phrases
+
+    def make(path):
+        export_model(phrases.make_bytes_model(), path, version=7, weights="bfloat16", portable=True)
+
+    return phrases.made_once(phrases.shared_directory(tmp_path_factory), "bytes", make)
+
+
+@pytest.fixture
+def bytes_run(tmp_path):
+    """The directory of a trained model over bytes that knows nothing."""
+    from tests import phrases
+
+    phrases.make_bytes_model().save(tmp_path / "bytes_run")
+    return tmp_path / "bytes_run"

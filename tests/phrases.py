@@ -12,7 +12,13 @@ import numpy as np
 from keras_transformer import TokenCrossEntropy, Transformer
 from keras_transformer.decoding import BeamSearch, LengthLimits
 from keras_transformer.export import TextLimits, TrainedModel, export_model
-from keras_transformer.text import END_ID, START_ID, TokenizerPair, learn_tokenizer
+from keras_transformer.text import (
+    END_ID,
+    START_ID,
+    ByteTokenizer,
+    TokenizerPair,
+    learn_tokenizer,
+)
 
 NUMBERS = {"zwei": "two", "drei": "three", "vier": "four", "fünf": "five", "neun": "nine"}
 COLOURS = {"rote": "red", "blaue": "blue", "grüne": "green", "weiße": "white", "graue": "grey"}
@@ -20,6 +26,23 @@ ANIMALS = {"Hunde": "dogs", "Katzen": "cats", "Vögel": "birds", "Kühe": "cows"
 EXAMPLES = ("zwei rote Hunde", "neun graue Kühe und drei blaue Katzen")
 SEARCH = BeamSearch(beams=4, lengths=LengthLimits(maximum=40))
 LIMITS = TextLimits(tokens=64)
+
+
+#: Of a model that need not know anything.
+SMALL = {
+    "vocabulary_size": 260,
+    "width": 16,
+    "feed_forward_width": 32,
+    "num_heads": 2,
+    "max_length": 16,
+}
+
+
+def make_bytes_model():
+    """A `TrainedModel` over bytes that knows nothing."""
+    keras.utils.set_random_seed(1)
+    model = Transformer.from_preset("tiny", encoder_layers=1, decoder_layers=1, **SMALL)
+    return TrainedModel(model, TokenizerPair(ByteTokenizer()))
 
 
 def make_pairs():

@@ -9,7 +9,10 @@ loaded it and given the same answers as the model in memory. TensorFlow Serving 
 so does TensorFlow from any other language. See saved_models/README.md for the signatures.
 """
 
+from keras_transformer.checks import require_integer
 from keras_transformer.cli.search_options import add_search_options, search_settings
+from keras_transformer.cli.text_model_verb import run_with_tensorflow
+from keras_transformer.errors import UserError
 
 SUMMARY = "write a trained model as a SavedModel: strings in, strings out"
 
@@ -49,26 +52,27 @@ def add_arguments(parser):
 
 
 def run(arguments):
-    from keras_transformer.cli.quiet_start import import_tensorflow_quietly
+    run_with_tensorflow(export, arguments)
 
-    import_tensorflow_quietly()
+
+def export(arguments):
+    """Loads the run, exports it and says where it is."""
     from keras_transformer.decoding import SearchSettings
     from keras_transformer.export import TextLimits, TrainedModel, export_model
 
-    settings = search_settings(arguments)
+    settings = {"version": arguments.version, "weights": arguments.weights}
+    try:
+        if search_settings(arguments):
+            settings["search"] = SearchSettings(**search_settings(arguments))
+        if arguments.max_source_tokens is not None:
+            settings["limits"] = TextLimits(tokens=arguments.max_source_tokens)
+        if arguments.version is not None:
+            require_integer("version", arguments.version, 0)
+    except ValueError as error:
+        raise UserError(str(error)) from error
     trained = TrainedModel.load(arguments.run_directory)
-    limits = None
-    if arguments.max_source_tokens is not None:
-        limits = TextLimits(tokens=arguments.max_source_tokens)
     path = export_model(
-        trained,
-        arguments.to,
-        version=arguments.version,
-        search=SearchSettings(**settings) if settings else None,
-        limits=limits,
-        weights=arguments.weights,
-        xla=arguments.xla,
-        portable=arguments.portable,
+        trained, arguments.to, **settings, xla=arguments.xla, portable=arguments.portable
     )
     print(f"Exported: {path}")
     print(f"Next: keras-transformer verify {path}")

@@ -13,11 +13,21 @@ from keras_transformer.version import __version__
 VERBS = ("models", "data", "export", "verify", "translate", "evaluate", "score")
 
 
+class HelpOfVerbs(argparse.HelpFormatter):
+    """Puts the longest verb and its summary on one line, as all the others."""
+
+    def add_argument(self, action):
+        super().add_argument(action)
+        # argparse forgets that verbs are indented when it looks for the longest.
+        self._action_max_length = max(self._action_max_length, 4 + max(map(len, VERBS)))
+
+
 def make_parser():
     parser = argparse.ArgumentParser(
         prog="keras-transformer",
         description="Build, train, watch and serve Transformers in TensorFlow and Keras 3.",
         epilog="`keras-transformer VERB --help` tells all about a verb.",
+        formatter_class=HelpOfVerbs,
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)

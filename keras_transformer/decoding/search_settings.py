@@ -2,6 +2,12 @@
 
 import dataclasses
 
+from keras_transformer.checks import (
+    require_integer,
+    require_not_negative,
+    require_positive,
+    require_positive_integer,
+)
 from keras_transformer.decoding.beam_search import BeamSearch
 from keras_transformer.decoding.controls import ForbiddenTokens, NoRepeatNgram, RepetitionPenalty
 from keras_transformer.decoding.greedy_search import GreedySearch
@@ -40,6 +46,28 @@ class SearchSettings:
     repetition_penalty: float = 1.0
     forbidden_ids: tuple = ()
 
+    def __post_init__(self):
+        for name in ("beams", "min_length"):
+            require_positive_integer(name, getattr(self, name))
+        if self.max_length is not None:
+            require_positive_integer("max_length", self.max_length)
+            if self.min_length > self.max_length:
+                raise ValueError(
+                    "`min_length` must not be more than `max_length`; got "
+                    f"{self.min_length} and {self.max_length}."
+                )
+        if self.max_length_margin is not None:
+            require_integer("max_length_margin", self.max_length_margin, 0)
+        if self.max_length_ratio is not None:
+            require_not_negative("max_length_ratio", self.max_length_ratio)
+        for name in ("length_penalty", "coverage_penalty", "min_length_ratio"):
+            require_not_negative(name, getattr(self, name))
+        require_integer("no_repeat_ngram", self.no_repeat_ngram, 0)
+        if require_positive("repetition_penalty", self.repetition_penalty) < 1:
+            raise ValueError(
+                f"`repetition_penalty` must be at least 1; got {self.repetition_penalty}."
+            )
+
     def make(self, longest, has_source=True):
         """Makes the search.
 
@@ -55,7 +83,9 @@ class SearchSettings:
         settings = {
             "length_penalty": self.length_penalty,
             "lengths": LengthLimits(
-                maximum=longest if self.max_length is None else self.max_length,
+                maximum=max(longest, self.min_length)
+                if self.max_length is None
+                else self.max_length,
                 minimum=self.min_length,
                 minimum_ratio=self.min_length_ratio,
                 **relative,

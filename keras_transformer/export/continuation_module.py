@@ -73,10 +73,11 @@ class ContinuationModule(TextGenerator):
     def _rows(self, source, target):
         """Inputs and labels of both texts in a row, and which labels are the target's."""
         before = self.input_ids(source)
-        after = with_end(self.ids(self.target_tokenizer, target, self.target_limit - 1))
+        after = with_end(self.ids(self.target_tokenizer, target, self.scored_tokens - 1))
         starts = tf.fill([before.nrows(), 1], START_ID)
-        return {
+        rows = {
             "inputs": tf.concat([starts, before, after[:, :-1]], axis=1),
             "labels": tf.concat([before, after], axis=1),
             "is_scored": tf.concat([tf.zeros_like(before), tf.ones_like(after)], axis=1) > 0,
         }
+        return {name: row[:, : self.scored_tokens] for name, row in rows.items()}

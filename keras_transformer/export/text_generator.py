@@ -27,8 +27,8 @@ class TextGenerator(TextModule):
 
     def __init__(self, trained, search, limits, xla=False, stored_dtype=None):
         self.xla = xla
-        #: Target tokens at most, END included.
-        self.target_limit = search.lengths.maximum
+        #: Tokens of a text that is scored, at most: those that the model has been made for.
+        self.scored_tokens = trained.model.config.max_length
         self.best = search
         self.several = search
         if isinstance(search, BeamSearch):

@@ -115,7 +115,7 @@ class TranslationModule(TextGenerator):
         return self.by_length(encode, {"ids": ids}, ids.row_lengths(), empty)
 
     def _pairs(self, source, target):
-        ids = self.ids(self.target_tokenizer, target, self.target_limit - 1)
+        ids = self.ids(self.target_tokenizer, target, self.scored_tokens - 1)
         starts = tf.fill([ids.nrows(), 1], START_ID)
         return {
             "source": self.input_ids(source),

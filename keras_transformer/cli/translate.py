@@ -1,0 +1,187 @@
+"""Translates lines with a trained model: a run directory, or an export in saved_models.
+
+  keras-transformer translate saved_models/dates
+  echo "12. Mai 2021" | keras-transformer translate saved_models/dates
+  keras-transformer translate runs/dates --input test.de --output test.en
+  keras-transformer translate runs/dates --input test.de --beams 8 --n-best 3 --scores
+  keras-transformer translate saved_models/stories --temperature 0.8 --seed 7
+  keras-transformer translate saved_models/dates --input test.de --attention attention.html
+
+Lines are UTF-8 text, plain or gzip. Line n of what comes out belongs to line n of what went in; the
+translation of a blank line is blank. A language model continues each line. Lines are answered as
+they come, so that it can also be talked to from a terminal or another program.
+
+Formats: `text` is one translation a line. `tsv` has columns: the number of the line, the score if
+asked for, the translation; with --n-best there is a row for each, best first. `jsonl` is one JSON
+object a line, with line, source and translations. A score is a length-normalised log-probability.
+"""
+
+import json
+import logging
+import os
+import sys
+
+from keras_transformer.checks import require_not_negative
+from keras_transformer.cli.search_options import add_search_options, search_settings
+from keras_transformer.cli.text_model_verb import (
+    add_line_arguments,
+    add_model_argument,
+    note_replaced,
+    open_model,
+    require_whole_numbers,
+    run_with_tensorflow,
+)
+from keras_transformer.errors import UserError
+
+SUMMARY = "translate lines with a trained model"
+
+FORMATS = ("text", "tsv", "jsonl")
+
+
+def add_arguments(parser):
+    add_model_argument(parser)
+    parser.add_argument("--input", metavar="FILE", help="default: standard input")
+    parser.add_argument("--output", metavar="FILE", help="default: standard output")
+    parser.add_argument(
+        "--format", choices=FORMATS, help="default: text; tsv with --n-best or --scores"
+    )
+    parser.add_argument(
+        "--n-best", type=int, metavar="N", default=1, help="translations a line (default: 1)"
+    )
+    parser.add_argument("--scores", action="store_true", help="write the score of each translation")
+    parser.add_argument(
+        "--attention",
+        metavar="FILE",
+        help="draw what was attended to: the first sentence in FILE.png, or up to 50 in FILE.html",
+    )
+    add_line_arguments(parser)
+    add_search_options(parser)
+    sampling = parser.add_argument_group("sampling instead of search")
+    sampling.add_argument(
+        "--temperature", type=float, metavar="T", help="1 as the model has learned, below 1 tamer"
+    )
+    sampling.add_argument(
+        "--seed", type=int, metavar="S", help="the same seed draws the same (default: 0)"
+    )
+
+
+def run(arguments):
+    require_sensible(arguments)
+    run_with_tensorflow(translate, arguments)
+
+
+def require_sensible(arguments):
+    """Raises a `UserError` for what can be told before TensorFlow is there."""
+    require_whole_numbers(arguments, 1, "n_best", "batch_size")
+    require_whole_numbers(arguments, 0, "seed")
+    if arguments.seed is not None and arguments.seed >= 2**31:
+        raise UserError(f"`--seed` must be below 2**31; got {arguments.seed}.")
+    if arguments.temperature is None and arguments.seed is not None:
+        raise UserError("--seed is for sampling: give a --temperature, too.")
+    if arguments.temperature is not None:
+        try:
+            require_not_negative("--temperature", arguments.temperature)
+        except ValueError as error:
+            raise UserError(str(error)) from error
+        if arguments.n_best > 1 or arguments.beams or arguments.coverage_penalty:
+            raise UserError(
+                "--temperature draws one text at random: leave out --n-best, --beams and "
+                "--coverage-penalty, which are for the search."
+            )
+    if arguments.format == "text" and (arguments.scores or arguments.n_best > 1):
+        raise UserError("--format text is one translation a line: use tsv or jsonl for more.")
+
+
+def translate(arguments):
+    """Translates, writes, and draws if asked."""
+    from keras_transformer.cli.line_progress import line_progress
+    from keras_transformer.cli.text_output import open_output, require_output_file
+    from keras_transformer.inference.attention_file import most_sentences
+    from keras_transformer.inference.lines import LineReader
+
+    output, attention, wanted = arguments.output, arguments.attention, 0
+    if output is not None:
+        output = require_output_file("--output", output, [arguments.input])
+    if attention is not None:
+        wanted = most_sentences(attention)
+        attention = require_output_file("--attention", attention, [arguments.input, output])
+    drawn = []
+    with LineReader(arguments.input, arguments.encoding_errors) as lines:
+        total = count_beforehand(arguments)
+        text_model = open_model(arguments.model, **search_settings(arguments))
+        translations = translate_all(text_model, lines, arguments)
+        with (
+            open_output(output) as write,
+            line_progress("Translating", total, output) as advance,
+        ):
+            for number, translation in enumerate(translations, start=1):
+                write(format_translation(number, translation, arguments))
+                advance(1)
+                if len(drawn) < wanted and translation.text.strip():
+                    drawn.append(translation)
+        note_replaced(lines)
+    if attention is not None:
+        draw(attention, text_model, drawn)
+
+
+def count_beforehand(arguments):
+    """Returns how many lines will come, or None if that cannot be known.
+
+    Whatever is wrong with a line of a file is known before the first is translated.
+    """
+    from keras_transformer.inference.lines import count_lines
+
+    if arguments.input is None or not os.path.isfile(arguments.input):
+        return None
+    return count_lines(arguments.input, arguments.encoding_errors)
+
+
+def translate_all(text_model, lines, arguments):
+    """Returns an iterator of the translations of all lines."""
+    from keras_transformer.inference.translation import WINDOW, translate_lines
+
+    # Samples depend on how lines are put together, so that these do not wait for one another only
+    # when each is alone.
+    is_talk = arguments.temperature is not None and lines.is_terminal
+    return translate_lines(
+        text_model,
+        lines,
+        n_best=arguments.n_best,
+        temperature=arguments.temperature,
+        seed=arguments.seed or 0,
+        window=arguments.batch_size or (1 if is_talk else WINDOW),
+    )
+
+
+def format_translation(number, translation, arguments):
+    """Returns what is written for one line, its end included."""
+    from keras_transformer.cli.text_output import one_line
+
+    scores = [round(score, 6) for score in translation.scores]
+    rows = list(zip(scores, translation.texts, strict=True))
+    if arguments.format == "jsonl":
+        translations = [
+            {"text": text, "score": score} if arguments.scores else {"text": text}
+            for score, text in rows
+        ]
+        content = {"line": number, "source": translation.source, "translations": translations}
+        return json.dumps(content, ensure_ascii=False) + "\n"
+    if arguments.format == "tsv" or arguments.scores or arguments.n_best > 1:
+        columns = [
+            [str(number), *([f"{score:.6f}"] if arguments.scores else []), one_line(text)]
+            for score, text in rows
+        ]
+        return "".join("\t".join(row) + "\n" for row in columns)
+    return one_line(translation.text) + "\n"
+
+
+def draw(path, text_model, translations):
+    """Draws the translations, if there are any."""
+    from keras_transformer.inference.attention_file import save_attention
+
+    # Otherwise it speaks up when it has no directory of its own, or looks for fonts.
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)
+    if translations:
+        save_attention(path, text_model, translations)
+    else:
+        print(f"{path}: not drawn, as all translations are blank.", file=sys.stderr)

@@ -1,0 +1,30 @@
+"""A text model at work: lines translated, evaluated, scored, and looked into."""
+
+from keras_transformer.inference.alignment import Alignment, align
+from keras_transformer.inference.attention_page import make_attention_page
+from keras_transformer.inference.attention_picture import draw_attention
+from keras_transformer.inference.evaluation import (
+    Evaluation,
+    PoorSentence,
+    evaluate,
+    evaluate_translations,
+)
+from keras_transformer.inference.lines import LineReader
+from keras_transformer.inference.scoring import Score, score_pairs
+from keras_transformer.inference.translation import Translation, translate_lines
+
+__all__ = [
+    "Alignment",
+    "Evaluation",
+    "LineReader",
+    "PoorSentence",
+    "Score",
+    "Translation",
+    "align",
+    "draw_attention",
+    "evaluate",
+    "evaluate_translations",
+    "make_attention_page",
+    "score_pairs",
+    "translate_lines",
+]

@@ -1,0 +1,86 @@
+"""`keras-transformer evaluate`, as a person meets it."""
+
+import json
+import os
+
+import pytest
+
+from keras_transformer.cli.evaluate import print_evaluation
+from keras_transformer.cli.main import main
+from keras_transformer.inference import evaluate_translations
+
+SOURCES = ["zwei rote Hunde", "neun graue Kühe", "fünf grüne Vögel", "drei weiße Fische"]
+REFERENCES = ["two red dogs", "nine grey cows", "five [red]green[/red] bricks", "three white fish"]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name, lines in (("test.de", SOURCES), ("test.en", REFERENCES)):
+        content = "".join(f"{line}\n" for line in lines)
+        (tmp_path / name).write_text(content, encoding="utf-8")
+    return tmp_path
+
+
+def evaluate(model, *arguments):
+    files = ["--source", "test.de", "--reference", "test.en"]
+    return main(["evaluate", str(model), *files, *arguments])
+
+
+def test_a_model_against_references(folder, phrases_export, capsys):
+    assert evaluate(phrases_export, "--json", "--output", "answers.en") == 0
+    printed, told = capsys.readouterr()
+    assert told == ""
+    content = json.loads(printed)
+    assert content["model"] == str(phrases_export)
+    assert (content["sentences"], content["exact_matches"]) == (4, 3)
+    assert [sentence["line"] for sentence in content["worst"]] == [3]
+    answers = (folder / "answers.en").read_text().splitlines()
+    assert answers == ["two red dogs", "nine grey cows", "five green birds", "three white fish"]
+
+
+def test_a_table_with_signatures_and_the_worst_sentences(capsys):
+    hypotheses = [*REFERENCES[:2], "five green birds \x1b[31m", REFERENCES[3]]
+    print_evaluation(evaluate_translations(SOURCES, hypotheses, REFERENCES))
+    printed = capsys.readouterr().out
+    assert "\x1b" not in printed
+    rows = {line[:11].strip(): line[11:].split() for line in printed.splitlines()[:5]}
+    assert rows["sentences"] == ["4"]
+    assert rows["exact match"] == ["75.0%", "3", "sentences"]
+    assert rows["BLEU"][1].startswith("nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:")
+    assert rows["chrF"][1].startswith("nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:")
+    assert 50 < float(rows["chrF"][0]) < 100
+    worst = printed.splitlines()[6:]
+    assert worst[0].startswith("line 3, chrF ")
+    assert worst[1:] == [
+        "  source:     fünf grüne Vögel",
+        "  reference:  five [red]green[/red] bricks",
+        "  hypothesis: five green birds \\x1b[31m",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            "--reference longer.en",
+            "test.de: line count 4, but longer.en: line count 5. Line n of one must go with line n",
+        ),
+        ("--reference missing.en", "missing.en: no such file"),
+        ("--source empty --reference empty", "empty: no lines. Check that this is the right file."),
+        ("--output test.en", "test.en: is read or written already. Name another"),
+        ("--worst -1", "`--worst` must be a whole number of at least 0; got -1."),
+        ("--batch-size 0", "`--batch-size` must be a whole number of at least 1; got 0."),
+    ],
+)
+def test_mistakes_are_one_line_and_exit_code_2(folder, capsys, arguments, message):
+    """All of them are told before a model is looked for."""
+    (folder / "longer.en").write_text("line\n" * 5)
+    (folder / "empty").write_text("")
+    before = sorted(os.listdir(folder))
+    assert evaluate("no model", *arguments.split()) == 2
+    printed, complaint = capsys.readouterr()
+    assert printed == ""
+    assert complaint.startswith(f"keras-transformer: {message}")
+    assert complaint.count("\n") == 1
+    assert sorted(os.listdir(folder)) == before

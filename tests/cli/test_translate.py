@@ -1,0 +1,211 @@
+"""`keras-transformer translate`, as a person or another program meets it."""
+
+import argparse
+import gzip
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from keras_transformer.cli.main import main
+from keras_transformer.cli.translate import draw, format_translation
+from keras_transformer.inference import Translation
+
+COMMAND = pathlib.Path(sys.executable).with_name("keras-transformer")
+
+PAIRS = {
+    "zwei rote Hunde": "two red dogs",
+    "": "",
+    "neun graue Kühe und drei blaue Katzen": "nine grey cows and three blue cats",
+}
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "test.de").write_text("".join(f"{line}\n" for line in PAIRS), encoding="utf-8")
+    return tmp_path
+
+
+def translate(model, *arguments):
+    return main(["translate", str(model), *arguments])
+
+
+# In a process of its own.
+
+
+def test_a_program_can_talk_to_it_and_hang_up(phrases_export, tmp_path):
+    """Each line is answered before the next one comes; on a bare machine, in silence, in UTF-8."""
+    process = subprocess.Popen(
+        [COMMAND, "translate", phrases_export],
+        cwd=tmp_path,
+        env={"PATH": os.environ["PATH"], "TERM": "dumb", "LANG": "C"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+    )
+    with process:
+        for line, answer in PAIRS.items():
+            process.stdin.write(line + "\n")
+            process.stdin.flush()
+            assert process.stdout.readline() == answer + "\n"
+        # As `head` does when it has had enough. The next answer finds nobody who reads it.
+        process.stdout.close()
+        process.stdin.write("fünf grüne Vögel\n")
+        process.stdin.flush()
+        assert process.wait() == 0
+        assert process.stderr.read() == ""
+
+
+# The rest runs in this process: the exit code is what `main` returns.
+
+
+def test_a_run_with_all_there_is_to_ask_for(folder, phrases_run, capsys):
+    packed = folder / "packed lines"
+    packed.write_bytes(gzip.compress((folder / "test.de").read_bytes()))
+    (folder / "Grüße.tsv").write_text("old")
+    (folder / "link.tsv").symlink_to("Grüße.tsv")
+    options = "--output link.tsv --beams 3 --n-best 2 --scores --attention attention.html"
+    assert translate(phrases_run, "--input", str(packed), *options.split()) == 0
+    assert capsys.readouterr() == ("", "")
+    rows = [line.split("\t") for line in (folder / "Grüße.tsv").read_text().splitlines()]
+    best = {}
+    for number, score, text in rows:
+        best.setdefault(number, []).append((float(score), text))
+    assert [found[0][1] for found in best.values()] == list(PAIRS.values())
+    assert best["2"] == [(0.0, "")]
+    assert [len(found) for found in best.values()] == [2, 1, 2]
+    assert all(found == sorted(found, reverse=True) for found in best.values())
+    page = (folder / "attention.html").read_text(encoding="utf-8")
+    # The blank line is not drawn.
+    assert page.count("<section>") == 2
+    assert "neun graue Kühe" in page
+    assert sorted(os.listdir(folder)) == [
+        "Grüße.tsv", "attention.html", "link.tsv", "packed lines", "test.de",
+    ]  # fmt: skip
+    assert (folder / "link.tsv").is_symlink()
+
+
+def test_an_export_as_json_lines_with_a_picture(folder, phrases_export, capsys):
+    (folder / "test.de").write_bytes("zwei rote Hunde\nzwei \xff Hunde\n".encode("latin-1"))
+    options = "--format jsonl --scores --attention picture.png --encoding-errors replace"
+    assert translate(phrases_export, "--input", "test.de", *options.split()) == 0
+    printed, told = capsys.readouterr()
+    first, second = map(json.loads, printed.splitlines())
+    (translation,) = first.pop("translations")
+    assert first == {"line": 1, "source": "zwei rote Hunde"}
+    assert translation["text"] == "two red dogs"
+    assert -0.5 < translation["score"] < 0
+    assert second["source"] == "zwei \ufffd Hunde"
+    assert told == "test.de: 1 byte sequences were not UTF-8 and became U+FFFD.\n"
+    assert (folder / "picture.png").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+
+
+@pytest.mark.parametrize(
+    ("settings", "written"),
+    [
+        ({}, "a b c d\n"),
+        ({"format": "text"}, "a b c d\n"),
+        ({"format": "tsv"}, "7\ta b c d\n7\té\n"),
+        ({"scores": True}, "7\t-0.500000\ta b c d\n7\t-1.250000\té\n"),
+        ({"n_best": 2}, "7\ta b c d\n7\té\n"),
+        (
+            {"format": "jsonl"},
+            '{"line": 7, "source": "x", "translations": '
+            '[{"text": "a\\tb\\nc\\rd"}, {"text": "é"}]}\n',
+        ),
+        (
+            {"format": "jsonl", "scores": True},
+            '{"line": 7, "source": "x", "translations": '
+            '[{"text": "a\\tb\\nc\\rd", "score": -0.5}, {"text": "é", "score": -1.25}]}\n',
+        ),
+    ],
+)
+def test_formats_keep_lines_and_columns(settings, written):
+    translation = Translation("x", ("a\tb\nc\rd", "é"), (-0.5, -1.25))
+    arguments = argparse.Namespace(**{"format": None, "scores": False, "n_best": 1, **settings})
+    assert format_translation(7, translation, arguments) == written
+
+
+def test_nothing_to_draw(folder, capsys):
+    draw(folder / "picture.png", text_model=None, translations=[])
+    told = capsys.readouterr().err
+    assert told == f"{folder / 'picture.png'}: not drawn, as all translations are blank.\n"
+    assert not (folder / "picture.png").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("--input missing.de", "missing.de: no such file (the current directory is "),
+        ("--input .", ".: is a directory."),
+        ("--input latin1.de", "latin1.de:2:3: byte 0xFC is not UTF-8. Turn the text into UTF-8, "),
+        ("--input latin1.de", "or put U+FFFD there with --encoding-errors replace."),
+        ("--input utf16.de", "utf16.de: looks like UTF-16 (BOM FF FE). Turn it into UTF-8"),
+        ("--input old_mac.de", "old_mac.de:1: a carriage return inside the line"),
+        ("--input cut.gz", "cut.gz: gzip ends early, somewhere after line "),
+        ("--input test.de --output .", ".: is a directory. Name a file in it with --output."),
+        ("--input test.de --output no/where", "no/where: there is no directory "),
+        ("--input test.de --output /dev/null", "/dev/null: is not a regular file. Name one with"),
+        ("--input test.de --output ./test.de", "./test.de: is read or written already. Name"),
+        (
+            "--input test.de --output a.png --attention a.png",
+            "a.png: is read or written already. Name another file with --attention.",
+        ),
+        ("--attention a.svg", "a.svg: a picture of attention must end with .html or .png."),
+        ("--attention no/a.png", "no/a.png: there is no directory "),
+        ("--n-best 0", "`--n-best` must be a whole number of at least 1; got 0."),
+        ("--batch-size 0", "`--batch-size` must be a whole number of at least 1; got 0."),
+        ("--n-best 2 --format text", "--format text is one translation a line: use tsv or jsonl"),
+        ("--scores --format text", "--format text is one translation a line: use tsv or jsonl"),
+        ("--seed 1", "--seed is for sampling: give a --temperature, too."),
+        ("--temperature 1 --seed -1", "`--seed` must be a whole number of at least 0; got -1."),
+        ("--temperature 1 --seed 2147483648", "`--seed` must be below 2**31; got 2147483648."),
+        ("--temperature -1", "`--temperature` must be a finite number of at least 0; got -1.0."),
+        ("--temperature nan", "`--temperature` must be a finite number of at least 0; got nan."),
+        ("--temperature 1 --beams 2", "--temperature draws one text at random: leave out --n-best"),
+        ("--temperature 1 --n-best 2", "--temperature draws one text at random: leave out"),
+        ("--input test.de --beams 2", "an export searches as it was told when it was made"),
+    ],
+)
+def test_mistakes_are_one_line_and_exit_code_2(folder, phrases_export, capsys, arguments, message):
+    (folder / "latin1.de").write_bytes("ja\nGrüße\n".encode("latin-1"))
+    (folder / "utf16.de").write_bytes("ja\n".encode("utf-16"))
+    (folder / "old_mac.de").write_bytes(b"ja\rnein\r")
+    packed = gzip.compress(os.urandom(5000).hex().encode())
+    (folder / "cut.gz").write_bytes(packed[: len(packed) // 2])
+    before = sorted(os.listdir(folder))
+    assert translate(phrases_export, *arguments.split()) == 2
+    printed, complaint = capsys.readouterr()
+    assert printed == ""
+    assert complaint.startswith("keras-transformer: ")
+    assert complaint.count("\n") == 1
+    assert message in complaint
+    assert sorted(os.listdir(folder)) == before
+
+
+def test_more_translations_than_the_search_finds(folder, phrases_export, capsys):
+    (folder / "kept").write_text("old")
+    assert translate(phrases_export, "--input", "test.de", "--n-best", "5", "--output", "kept") == 2
+    assert capsys.readouterr().err == (
+        f"keras-transformer: {phrases_export}: gives 4 texts for a line, not 5: as many as its "
+        "search has beams. Lower --n-best, or raise --beams, of an export when it is made.\n"
+    )
+    assert (folder / "kept").read_text() == "old"
+    assert sorted(os.listdir(folder)) == ["kept", "test.de"]
+
+
+def test_no_model_there(folder, capsys):
+    assert translate("nowhere", "--input", "test.de") == 2
+    assert "nowhere" in capsys.readouterr().err
+
+
+def test_settings_that_the_search_of_a_run_cannot_have(folder, phrases_run, capsys):
+    assert translate(phrases_run, "--input", "test.de", "--beams", "0") == 2
+    assert capsys.readouterr().err == (
+        "keras-transformer: --beams must be a whole number of at least 1; got 0.\n"
+    )

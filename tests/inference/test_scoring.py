@@ -1,0 +1,53 @@
+"""Log-probabilities and perplexities of given texts."""
+
+import math
+
+import pytest
+
+from keras_transformer.errors import UserError
+from keras_transformer.inference import Score, score_pairs
+from tests.inference.shouting_model import ShoutingModel
+
+
+def test_each_pair_gets_its_score_in_order():
+    model = ShoutingModel()
+    sources = ["x" * (1 + n % 3) for n in range(50)]
+    targets = ["word " * (n % 5) for n in range(50)]
+    scores = list(score_pairs(model, sources, iter(targets), window=16))
+    assert [score.tokens for score in scores] == [n % 5 + 1 for n in range(50)]
+    expected = [-(1 + n % 3) * (n % 5 + 1) for n in range(50)]
+    assert [score.log_probability for score in scores] == expected
+    assert [score.perplexity for score in scores] == [
+        pytest.approx(math.exp(1 + n % 3)) for n in range(50)
+    ]
+    assert max(rows for _, rows in model.calls) == 16
+
+
+def test_the_perplexity_of_all_is_by_tokens_not_by_lines():
+    scores = score_pairs(ShoutingModel(), ["x", "xxx"], ["one two three", ""])
+    total = sum(scores, Score(0.0, 0))
+    assert total == Score(-4.0 - 3.0, 5)
+    assert total.perplexity == pytest.approx(math.exp(7 / 5))
+
+
+def test_extremes():
+    assert math.isnan(Score(0.0, 0).perplexity)
+    assert Score(-1e6, 1).perplexity == math.inf
+
+
+@pytest.mark.parametrize(
+    ("sources", "targets", "message"),
+    [
+        (["a"], ["b", "c"], "the sources end after 1, the targets go on."),
+        (["a", "b", "c"], ["b", "c"], "the targets end after 2, the sources go on."),
+    ],
+)
+def test_as_many_sources_as_targets(sources, targets, message):
+    with pytest.raises(UserError) as caught:
+        list(score_pairs(ShoutingModel(), sources, targets))
+    assert str(caught.value) == f"There must be as many sources as targets; {message}"
+
+
+def test_an_encoder_scores_nothing():
+    with pytest.raises(UserError, match="is a TextEncoder, which gives no texts"):
+        score_pairs(ShoutingModel("TextEncoder"), [], [])
