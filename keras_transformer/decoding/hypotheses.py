@@ -12,9 +12,10 @@ class Hypotheses(NamedTuple):
         ids: int32 `[B, N, T]`: the tokens, END included, START not, then padding.
         lengths: int32 `[B, N]`: how many tokens those are; 0 where a row has fewer than N.
         score: float32 `[B, N]`: what the search ranked by; -inf where a row has fewer than N.
-        log_probability: float32 `[B, N]`: the model's own, of all tokens but a forced prefix.
-        alignment: int32 `[B, N, T]`: the source position that each token attended to most, if the
-            search was asked for it; else None.
+        log_probability: float32 `[B, N]`: the model's own, of all tokens but a forced prefix; 0
+            where a row has fewer than N.
+        alignment: int32 `[B, N, T]`: the source position that each token attended to most, then
+            zeros, if the search was asked for it; else None.
     """
 
     ids: tf.Tensor

@@ -56,6 +56,10 @@ class SamplingSearch(SequentialSearch):
                 raise ValueError(f"`top_p` must be at most 1; got {self.top_p}.")
 
     @property
+    def call_inputs(self):
+        return {"seed": tf.TensorSpec([], tf.int64, name="seed")}
+
+    @property
     def width(self):
         return self.samples
 

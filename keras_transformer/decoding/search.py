@@ -37,8 +37,9 @@ class Start(NamedTuple):
 class Search:
     """Finds token sequences that a model thinks likely.
 
-    A search knows what a model answers (`encode`, `initial_state`, `step`), the special ids and its
-    own settings, and nothing about how the model is made. It runs in the graph with core TensorFlow
+    A search knows what a model answers (`encode` if it has a source, `initial_state`, `step`, and
+    `position_limit` if there is one), the special ids and its own settings, and nothing about how
+    the model is made. It runs in the graph with core TensorFlow
     operations: eagerly, inside a `tf.function`, plain or compiled by XLA, with the same result. It
     stops as soon as every row is done. Rows do not influence each other.
 
@@ -59,7 +60,8 @@ class Search:
     def __post_init__(self):
         require_not_negative("length_penalty", self.length_penalty)
         require_boolean("with_alignment", self.with_alignment)
-        object.__setattr__(self, "controls", tuple(self.controls))
+        is_one = isinstance(self.controls, Control)
+        object.__setattr__(self, "controls", (self.controls,) if is_one else tuple(self.controls))
         if not isinstance(self.lengths, LengthLimits):
             raise ValueError(f"`lengths` must be a LengthLimits; got {self.lengths!r}.")
         for control in self.controls:
@@ -67,6 +69,11 @@ class Search:
                 raise ValueError(
                     f"`controls` must hold controls such as NoRepeatNgram(3); got {control!r}."
                 )
+
+    @property
+    def call_inputs(self):
+        """The `tf.TensorSpec`s of what `function` takes beside the ids, by name."""
+        return {}
 
     @property
     def needs_attention(self):
@@ -83,9 +90,10 @@ class Search:
 
         Args:
             model: a `Transformer`, a `LanguageModel` or anything that answers as they do.
-            source: int32 `[B, S]`, padded source ids, for a model that has a source.
-            prefix: int32 `[B, P]`, padded, or a `RaggedTensor`: tokens, without START, that the
-                hypotheses must begin with. For a language model, the prompt.
+            source: int32 `[B, S]`, padded source ids or a `RaggedTensor`, for a model that has a
+                source.
+            prefix: int32 `[B, P]`, padded at the end, or a `RaggedTensor`: tokens, without START,
+                that the hypotheses must begin with. For a language model, the prompt.
 
         Returns:
             `Hypotheses`.
@@ -100,38 +108,48 @@ class Search:
         """
         name = "source" if hasattr(model, "encode") else "prefix"
 
-        def search(ids):
-            return self(model, **{name: ids})
+        def search(ids, *others):
+            return self(model, **{name: ids}, **dict(zip(self.call_inputs, others, strict=True)))
 
+        ids = tf.TensorSpec([None, None], tf.int32, name=name)
         return tf.function(
             search,
-            input_signature=[tf.TensorSpec([None, None], tf.int32, name=name)],
+            input_signature=[ids, *self.call_inputs.values()],
             jit_compile=jit_compile,
             autograph=False,
         )
 
     def begin(self, model, source, prefix):
         """Encodes the source and lays out the rows; returns a `Start`."""
-        if source is None and prefix is None:
+        has_source = hasattr(model, "encode")
+        if has_source != (source is not None):
             raise ValueError(
-                "A search needs a `source`, or for a model without one a `prefix` (its prompt)."
+                "This model has a source, and needs it as `source`."
+                if has_source
+                else "This model has no source: give the prompt as `prefix`."
             )
-        if source is not None:
+        if source is None and prefix is None:
+            raise ValueError("A model without a source needs a `prefix`, its prompt.")
+        if has_source:
             source = require_rank("source", _as_ids(source), {2: "B, S"})
-            batch_size = tf.shape(source)[0]
         prefix, prefix_lengths = _as_prefix(prefix, source)
-        if source is None:
-            batch_size = tf.shape(prefix)[0]
-            source_tokens, longest_source = prefix_lengths, tf.shape(prefix)[1]
+        if has_source:
+            batch_size, longest_source = tf.shape(source)[0], tf.shape(source)[1]
+            source_tokens = _count_tokens(source)
         else:
-            source_tokens = tf.reduce_sum(tf.cast(source != PADDING_ID, tf.int32), axis=1)
-            longest_source = tf.shape(source)[1]
+            batch_size, longest_source = tf.shape(prefix)[0], tf.shape(prefix)[1]
+            source_tokens = prefix_lengths
 
         # All but the number of rows follows from shapes, which XLA knows when it compiles.
         capacity = tf.shape(prefix)[1] + self.lengths.longest(longest_source)
         minima, maxima = self.lengths.rows(source_tokens)
         limit = getattr(model, "position_limit", None)
         if limit is not None:
+            tf.debugging.assert_less(
+                prefix_lengths,
+                limit,
+                f"`prefix` must be shorter than the {limit} positions that the model has.",
+            )
             capacity = tf.minimum(capacity, limit)
             maxima = tf.minimum(maxima, limit - prefix_lengths)
             minima = tf.minimum(minima, maxima)
@@ -178,7 +196,13 @@ def attended(attention):
 
 
 def _as_ids(ids):
+    if isinstance(ids, tf.RaggedTensor):
+        ids = ids.to_tensor(PADDING_ID)
     return tf.cast(tf.convert_to_tensor(ids), tf.int32)
+
+
+def _count_tokens(ids):
+    return tf.reduce_sum(tf.cast(ids != PADDING_ID, tf.int32), axis=1)
 
 
 def _as_prefix(prefix, source):
@@ -186,7 +210,16 @@ def _as_prefix(prefix, source):
     if prefix is None:
         rows = tf.shape(source)[0]
         return tf.zeros(tf.stack([rows, 0]), tf.int32), tf.zeros(rows[None], tf.int32)
-    if isinstance(prefix, tf.RaggedTensor):
-        prefix = prefix.to_tensor(PADDING_ID)
     prefix = require_rank("prefix", _as_ids(prefix), {2: "B, P"})
-    return prefix, tf.reduce_sum(tf.cast(prefix != PADDING_ID, tf.int32), axis=1)
+    if source is not None:
+        tf.debugging.assert_equal(
+            tf.shape(prefix)[0],
+            tf.shape(source)[0],
+            "`prefix` must have a row for each of `source`.",
+        )
+    lengths = _count_tokens(prefix)
+    is_token = tf.range(tf.shape(prefix)[1]) < lengths[:, None]
+    tf.debugging.assert_equal(
+        prefix != PADDING_ID, is_token, "`prefix` must be padded at the end of its rows only."
+    )
+    return prefix, lengths

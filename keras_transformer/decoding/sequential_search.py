@@ -58,7 +58,8 @@ class SequentialSearch(Search):
                 "state": state,
             }
             if self.with_alignment:
-                new["alignment"] = write_column(loop["alignment"], length, attended(attention))
+                places = tf.where(is_done, 0, attended(attention))
+                new["alignment"] = write_column(loop["alignment"], length, places)
             return (with_shapes_of(loop, new),)
 
         (loop,) = tf.while_loop(goes_on, advance, (loop,))

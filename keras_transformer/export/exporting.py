@@ -81,7 +81,9 @@ def export_model(
     with atomic_directory(directory / str(version)) as temporary:
         signatures = {name: function.concrete for name, function in module.functions.items()}
         tf.saved_model.save(module, os.fspath(temporary), signatures=signatures)
-        write_warmup_requests(temporary, requests)
+        # TensorFlow Serving refuses scalars when it batches, and a request that fails to load.
+        batched = [request for request in requests if all(map(np.ndim, request[1].values()))]
+        write_warmup_requests(temporary, batched)
         graph_ops = check_ops(temporary, read_meta_graph(temporary))
         if portable and graph_ops.outside_core:
             raise UserError(

@@ -163,6 +163,21 @@ def test_a_batch_is_each_row_alone(shares_memory, coverage_penalty):
         assert_same_found(alone, row_of(together, row))
 
 
+def test_what_hypotheses_share_is_kept_once():
+    """The state's "memory" has a row for each source, not for each hypothesis, in every step."""
+    seen = []
+
+    class WatchedModel(TableModel):
+        def step(self, ids, state):
+            seen.append((len(ids), state["memory"]["group"].numpy().tolist()))
+            return super().step(ids, state)
+
+    model, sources = WatchedModel(random_tables(7)), random_sources(7, rows=4)
+    groups = model.encode(sources).states.numpy().tolist()
+    BeamSearch(beams=3, n_best=3, lengths=at_most(4))(model, source=sources)
+    assert seen == [(12, groups)] * 4
+
+
 def test_fewer_hypotheses_than_asked_for():
     """With one token to choose there is only the end; with two there are 1 + 3."""
     tables, sources = random_tables(8, vocabulary=6), random_sources(8, rows=4, vocabulary=6)

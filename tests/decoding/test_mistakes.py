@@ -91,7 +91,7 @@ def test_settings(make, settings, message):
 @pytest.mark.parametrize(
     ("settings", "inputs", "message"),
     [
-        ({}, {}, "A search needs a `source`, or for a model without one a `prefix` (its prompt)."),
+        ({}, {}, "This model has a source, and needs it as `source`."),
         ({}, {"source": [4, 5]}, "`source` must have shape [B, S]; got (2,)."),
         ({}, {"source": SOURCE, "prefix": [4]}, "`prefix` must have shape [B, P]; got (1,)."),
         (

@@ -94,18 +94,22 @@ BEAMS = {"beams": 3, "n_best": 2, "length_penalty": 0.6}
     "settings",
     [
         {"attention": "shaw", "positions": "learned"},
-        {"attention": "rotary", "num_key_value_heads": 2},
+        {"attention": "rotary", "num_key_value_heads": 2, "depth": 2},
     ],
     ids=name_of,
 )
 def test_beam_search_of_a_transformer(settings):
-    """Equal to whole passes; and each row alone, without padding, equal to its row in the batch."""
-    model = made(Transformer, **settings)
+    """Equal to whole passes, in coverage and alignment too; and each row alone, without padding,
+    equal to its row in the batch.
+    """
+    model, penalties = made(Transformer, **settings), {**BEAMS, "coverage_penalty": 0.3}
+    models = whole_passes(model, SOURCES, with_attention=True)
     expected = [
-        reference.beam_search(row, rules, **BEAMS)
-        for row, rules in zip(whole_passes(model, SOURCES), rules_of_sources(), strict=True)
+        reference.beam_search(row, rules, **penalties)
+        for row, rules in zip(models, rules_of_sources(), strict=True)
     ]
-    function = BeamSearch(lengths=LENGTHS, **BEAMS).function(model)
+    search = BeamSearch(lengths=LENGTHS, with_alignment=True, **penalties)
+    function = search.function(model)
     found = function(SOURCES)
     assert_agrees(found, expected, hypotheses=2)
     for row, source in enumerate(SOURCES):
@@ -133,27 +137,12 @@ def test_beam_search_of_a_language_model(settings):
     assert function.experimental_get_tracing_count() == 1
 
 
-def test_attention_of_a_transformer():
-    """Coverage and alignment are those of whole passes."""
-    model = made(Transformer, depth=2)
-    settings = {**BEAMS, "coverage_penalty": 0.3}
-    models = whole_passes(model, SOURCES, with_attention=True)
-    expected = [
-        reference.beam_search(row, rules, **settings)
-        for row, rules in zip(models, rules_of_sources(), strict=True)
-    ]
-    search = BeamSearch(lengths=LENGTHS, with_alignment=True, **settings)
-    assert_agrees(search.function(model)(SOURCES), expected, hypotheses=2)
-
-
 def test_greedy_search():
     model, expected = made(Transformer), []
-    models = whole_passes(model, SOURCES, with_attention=True)
-    for row, rules in zip(models, rules_of_sources(), strict=True):
+    for row, rules in zip(whole_passes(model, SOURCES), rules_of_sources(), strict=True):
         best, margin = reference.greedy_search(row, rules, 0.6)
         expected.append(([best], margin))
-    search = GreedySearch(lengths=LENGTHS, with_alignment=True)
-    assert_agrees(search(model, source=SOURCES), expected)
+    assert_agrees(GreedySearch(lengths=LENGTHS)(model, source=SOURCES), expected)
 
 
 @pytest.mark.parametrize("model_class", [Transformer, LanguageModel])
@@ -181,7 +170,8 @@ def test_compiled_by_xla(model_class, search):
     model = made(model_class, positions="learned")
     inputs = {"source": SOURCES} if model_class is Transformer else {"prefix": PADDED_PROMPTS}
     plain = search(model, **inputs)
-    compiled = search.function(model, jit_compile=True)(*inputs.values())
+    seeds = [tf.zeros([], spec.dtype) for spec in search.call_inputs.values()]
+    compiled = search.function(model, jit_compile=True)(*inputs.values(), *seeds)
     assert_same_found(compiled, plain, atol=1e-4)
 
 

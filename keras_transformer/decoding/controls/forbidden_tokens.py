@@ -1,6 +1,7 @@
 """Tokens that must not come."""
 
 import dataclasses
+import numbers
 
 import numpy as np
 import tensorflow as tf
@@ -15,7 +16,7 @@ class ForbiddenTokens(Control):
     """Keeps a search from choosing certain tokens, such as UNKNOWN.
 
     Attributes:
-        ids: their ids.
+        ids: their ids, one or several.
 
     >>> ForbiddenTokens([1]).adjust(tf.zeros([1, 3]), ids=None, length=0).numpy()
     array([[  0., -inf,   0.]], dtype=float32)
@@ -24,7 +25,8 @@ class ForbiddenTokens(Control):
     ids: tuple
 
     def __post_init__(self):
-        object.__setattr__(self, "ids", tuple(self.ids))
+        is_one = isinstance(self.ids, numbers.Integral)
+        object.__setattr__(self, "ids", (self.ids,) if is_one else tuple(self.ids))
         for number in self.ids:
             require_integer("ids", number, 0)
             if number == END_ID:
