@@ -67,105 +67,96 @@ class BeamSearch(Search):
 
     def __call__(self, model, source=None, prefix=None):
         start = self.begin(model, source, prefix)
-        rules, capacity, batch_size = start.rules, start.capacity, start.batch_size
-        by_beam = [batch_size, self.beams]
-        prefix_lengths = tf.reshape(rules.prefix_lengths, by_beam)  # [B, N]
-        maxima = tf.reshape(rules.maxima, by_beam)
-        is_first = tf.one_hot(tf.zeros(batch_size[None], tf.int32), self.beams) > 0  # [B, N]
+
+        def goes_on(loop):
+            return (loop["length"] < start.capacity) & ~tf.reduce_all(loop["is_done"])
+
+        def advance(loop):
+            return (with_shapes_of(loop, self._advance(loop, start)),)
+
+        (loop,) = tf.while_loop(goes_on, advance, (self._first(start),))
+        finished = {name: value[:, : self.n_best] for name, value in loop["finished"].items()}
+        return Hypotheses(**finished)
+
+    def _first(self, start):
+        """The loop's variables before the first token: one live hypothesis, no finished one."""
+        by_beam = [start.batch_size, self.beams]
+        is_first = tf.tile(tf.range(self.beams)[None] == 0, [start.batch_size, 1])  # [B, N]
         live = {
-            "ids": tf.fill([*by_beam, capacity], PADDING_ID),
+            "ids": tf.fill([*by_beam, start.capacity], PADDING_ID),
             "score": tf.where(is_first, 0.0, NEVER),  # a sum of log-probabilities; -inf: no place
             "log_probability": tf.zeros(by_beam),
         }
         if self.with_alignment:
-            live["alignment"] = tf.zeros([*by_beam, capacity], tf.int32)
+            live["alignment"] = tf.zeros([*by_beam, start.capacity], tf.int32)
         finished = {
             **live,
             "score": tf.fill(by_beam, NEVER),
             "lengths": tf.zeros(by_beam, tf.int32),
         }
         if self.coverage_penalty:
-            source_length = tf.shape(start.source_mask)[1]
-            live["coverage"] = tf.zeros([*by_beam, source_length])
-        loop = {
+            live["coverage"] = tf.zeros([*by_beam, tf.shape(start.source_mask)[1]])
+        return {
             "length": tf.constant(0),
-            "latest": tf.fill([batch_size * self.beams], START_ID),
-            "is_done": tf.fill(batch_size[None], False),  # [B]
+            "latest": tf.fill([start.batch_size * self.beams], START_ID),
+            "is_done": tf.fill(start.batch_size[None], False),  # [B]
             "live": live,
             "finished": finished,
             "state": start.state,
         }
 
-        def goes_on(loop):
-            return (loop["length"] < capacity) & ~tf.reduce_all(loop["is_done"])
+    def _advance(self, loop, start):
+        """The loop's variables after one more token."""
+        length, live, rules = loop["length"], loop["live"], start.rules
+        log_probabilities, attention, state = start.step(loop["latest"], loop["state"])
+        ids = tf.reshape(live["ids"], [-1, start.capacity])
+        scores = rules.apply(log_probabilities, ids, length)
+        best, parents, tokens = self._best(live["score"], rules.without_given(scores, length))
+        best = tf.where(self._is_open(loop), best, NEVER)
 
-        def advance(loop):
-            length, live = loop["length"], loop["live"]
-            log_probabilities, attention, state = start.step(loop["latest"], loop["state"])
-            ids = tf.reshape(live["ids"], [-1, capacity])
-            scores = rules.apply(log_probabilities, ids, length)
-            is_given = tf.reshape(rules.is_given(length), by_beam)
-            best, parents, tokens = self._best(live, scores, is_given)
+        rows = tf.range(start.batch_size)[:, None] * self.beams + parents  # [B, N]
+        own = tf.gather_nd(log_probabilities, tf.stack([rows, tokens], axis=-1))
+        is_given = tf.reshape(rules.is_given(length), tf.shape(best))
+        candidates = {
+            name: tf.gather(value, parents, batch_dims=1)
+            for name, value in self._attend(live, attention, length).items()
+        }
+        candidates["ids"] = write_column(candidates["ids"], length, tokens)
+        candidates["log_probability"] += tf.where(is_given, 0.0, own)
+        candidates["score"] = best
 
-            is_open = self._is_open(loop) & ~loop["is_done"][:, None]
-            best = tf.where(is_open, best, NEVER)
-            own = tf.gather(
-                tf.reshape(log_probabilities, [*by_beam, -1]), parents, axis=1, batch_dims=1
-            )
-            own = tf.gather(own, tokens, axis=2, batch_dims=2)
+        has_ended = (tokens == END_ID) & ~is_given
+        ended = self._ended(candidates, has_ended, length + 1, start)
+        finished = self._merge(loop["finished"], ended)
+        candidates["score"] = tf.where(has_ended, NEVER, best)
+        return {
+            "length": length + 1,
+            "latest": tf.reshape(tokens, [-1]),
+            "is_done": self._is_done(candidates["score"], finished, rules.maxima),
+            "live": candidates,
+            "finished": finished,
+            "state": take_rows(state, tf.reshape(rows, [-1])),
+        }
 
-            # What each candidate is, before we know which have ended.
-            inherited = {
-                name: tf.gather(value, parents, batch_dims=1)
-                for name, value in self._attend(live, attention, length).items()
-            }
-            candidates = {
-                **inherited,
-                "ids": write_column(inherited["ids"], length, tokens),
-                "log_probability": inherited["log_probability"] + tf.where(is_given, 0.0, own),
-                "score": best,
-            }
-            has_ended = (tokens == END_ID) & ~is_given
-            chosen = length + 1 - prefix_lengths
-            ended = self._ended(candidates, has_ended, chosen, length + 1, start.source_mask)
-            new_finished = self._merge(loop["finished"], ended)
-            candidates["score"] = tf.where(has_ended, NEVER, best)
-            first_rows = tf.range(batch_size)[:, None] * self.beams
-            new = {
-                "length": length + 1,
-                "latest": tf.reshape(tokens, [-1]),
-                "is_done": self._is_done(candidates["score"], new_finished, maxima),
-                "live": candidates,
-                "finished": new_finished,
-                "state": take_rows(state, tf.reshape(first_rows + parents, [-1])),
-            }
-            return (with_shapes_of(loop, new),)
-
-        (loop,) = tf.while_loop(goes_on, advance, (loop,))
-        finished = {name: value[:, : self.n_best] for name, value in loop["finished"].items()}
-        return Hypotheses(**finished)
-
-    def _best(self, live, scores, is_given):
+    def _best(self, totals, scores):
         """The best continuations: their sums, parents and tokens, all `[B, N]`.
 
         Args:
-            live: the live hypotheses.
+            totals: `[B, N]`, of the live hypotheses.
             scores: `[B·N, V]`, of the next token.
-            is_given: boolean `[B, N]`, whether that token is given, and so costs nothing.
         """
-        size = tf.shape(scores)[1]
-        scores = tf.reshape(scores, tf.concat([tf.shape(is_given), [size]], 0))  # [B, N, V]
-        scores = tf.where(is_given[..., None] & (scores > NEVER), 0.0, scores)
-        totals = live["score"][..., None] + scores
+        batch_size, size = tf.shape(totals)[0], tf.shape(scores)[1]
+        totals = tf.reshape(totals, [-1, 1]) + scores
         best, places = tf.math.top_k(
-            tf.reshape(totals, [tf.shape(is_given)[0], self.beams * size]), self.beams
+            tf.reshape(totals, [batch_size, self.beams * size]), self.beams
         )
         return best, places // size, places % size
 
     def _is_open(self, loop):
-        """Whether the candidate at each place of the order has a place, boolean `[B, N]`."""
+        """Whether there is a place for the best candidate, the second …; boolean `[B, N]`."""
         taken = tf.reduce_sum(tf.cast(loop["finished"]["score"] > NEVER, tf.int32), axis=1)
-        return tf.range(self.beams) < self.beams - taken[:, None]
+        is_open = tf.range(self.beams) < self.beams - taken[:, None]
+        return is_open & ~loop["is_done"][:, None]
 
     def _attend(self, live, attention, length):
         """The live hypotheses after one more step of attention `[B·N, S]`."""
@@ -178,13 +169,14 @@ class BeamSearch(Search):
             live["alignment"] = write_column(live["alignment"], length, attended(attention))
         return live
 
-    def _ended(self, candidates, has_ended, chosen, length, source_mask):
+    def _ended(self, candidates, has_ended, length, start):
         """The candidates as finished hypotheses; those that have not ended have no score."""
         ended = {**candidates, "lengths": tf.fill(tf.shape(has_ended), length)}
+        chosen = length - tf.reshape(start.rules.prefix_lengths, tf.shape(has_ended))
         score = candidates["score"] / length_divisor(chosen, self.length_penalty)
         if self.coverage_penalty:
             covered = tf.clip_by_value(ended.pop("coverage"), _SMALLEST_COVERAGE, 1.0)
-            logs = tf.where(source_mask[:, None], tf.math.log(covered), 0.0)
+            logs = tf.where(start.source_mask[:, None], tf.math.log(covered), 0.0)
             score += self.coverage_penalty * tf.reduce_sum(logs, axis=-1)
         ended["score"] = tf.where(has_ended, score, NEVER)
         ended["lengths"] = tf.where(ended["score"] > NEVER, ended["lengths"], 0)
@@ -201,6 +193,7 @@ class BeamSearch(Search):
 
     def _is_done(self, live_scores, finished, maxima):
         """Whether no live hypothesis of a row can still come among its best, boolean `[B]`."""
+        maxima = tf.reshape(maxima, tf.shape(live_scores))
         reachable = live_scores / length_divisor(maxima, self.length_penalty)
         worst = finished["score"][:, self.n_best - 1]
         return worst >= tf.reduce_max(reachable, axis=1)

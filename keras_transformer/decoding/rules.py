@@ -14,8 +14,8 @@ class Rules:
     Args:
         controls: a sequence of `Control`s.
         minima, maxima: int32 `[R]`, how many tokens may be chosen; see `LengthLimits`.
-        prefix: int32 `[R, P]`, padded: tokens that the hypotheses must begin with.
-        prefix_lengths: int32 `[R]`.
+        prefix: int32 `[R, P]`, padded: tokens that the hypotheses must begin with; or None.
+        prefix_lengths: int32 `[R]`; zeros if there is no prefix.
     """
 
     def __init__(self, controls, minima, maxima, prefix, prefix_lengths):
@@ -28,6 +28,12 @@ class Rules:
     def is_given(self, length):
         """Whether the token after the first `length` belongs to the prefix, boolean `[R]`."""
         return length < self.prefix_lengths
+
+    def without_given(self, scores, length):
+        """Scores `[R, V]` in which a token that is given costs nothing."""
+        if self.prefix is None:
+            return scores
+        return tf.where(self.is_given(length)[:, None] & (scores > NEVER), 0.0, scores)
 
     def apply(self, log_probabilities, ids, length):
         """Scores `[R, V]` by which to choose the next token; -inf for what must not come.
@@ -45,14 +51,14 @@ class Rules:
         for control in self.controls:
             scores = control.adjust(scores, ids, length)
         # Where one token alone is right, it is, whatever the controls say.
-        must_end = (number >= self.maxima) | (tf.reduce_max(scores, axis=1) == NEVER)
-        is_given = self.is_given(length)
-        only = tf.where(is_given, self._given(length), END_ID)  # [R]
-        return tf.where(
-            (must_end | is_given)[:, None] & (tokens != only[:, None]),
-            NEVER,
-            tf.where((must_end | is_given)[:, None], log_probabilities, scores),
-        )
+        is_decided = (number >= self.maxima) | (tf.reduce_max(scores, axis=1) == NEVER)
+        only = END_ID
+        if self.prefix is not None:
+            is_given = self.is_given(length)
+            is_decided |= is_given
+            only = tf.where(is_given, self._given(length), END_ID)[:, None]  # [R, 1]
+        decided = tf.where(tokens == only, log_probabilities, NEVER)
+        return tf.where(is_decided[:, None], decided, scores)
 
     def _given(self, length):
         """The prefix's token after the first `length`, `[R]`; anything where there is none."""

@@ -141,7 +141,9 @@ class Search:
             source_tokens = prefix_lengths
 
         # All but the number of rows follows from shapes, which XLA knows when it compiles.
-        capacity = tf.shape(prefix)[1] + self.lengths.longest(longest_source)
+        capacity = self.lengths.longest(longest_source)
+        if prefix is not None:
+            capacity += tf.shape(prefix)[1]
         minima, maxima = self.lengths.rows(source_tokens)
         limit = getattr(model, "position_limit", None)
         if limit is not None:
@@ -161,12 +163,12 @@ class Search:
             memory = model.encode(source)
             state = model.initial_state(memory, max_length=capacity)
             source_mask = memory.mask if self.needs_attention else None
+        rows = (minima, maxima, prefix_lengths)
         if self.width > 1:
             state = repeat_rows(state, self.width)
-            minima, maxima, prefix, prefix_lengths = (
-                tf.repeat(rows, self.width, axis=0)
-                for rows in (minima, maxima, prefix, prefix_lengths)
-            )
+            rows = (tf.repeat(values, self.width, axis=0) for values in rows)
+            prefix = None if prefix is None else tf.repeat(prefix, self.width, axis=0)
+        minima, maxima, prefix_lengths = rows
         rules = Rules(self.controls, minima, maxima, prefix, prefix_lengths)
         step = self._step(model, has_source=source is not None)
         return Start(step, state, rules, batch_size, capacity, source_mask)
@@ -206,10 +208,9 @@ def _count_tokens(ids):
 
 
 def _as_prefix(prefix, source):
-    """The prefix as padded ids `[B, P]`, and its lengths `[B]`."""
+    """The prefix as padded ids `[B, P]`, or None, and its lengths `[B]`."""
     if prefix is None:
-        rows = tf.shape(source)[0]
-        return tf.zeros(tf.stack([rows, 0]), tf.int32), tf.zeros(rows[None], tf.int32)
+        return None, tf.zeros(tf.shape(source)[:1], tf.int32)
     prefix = require_rank("prefix", _as_ids(prefix), {2: "B, P"})
     if source is not None:
         tf.debugging.assert_equal(

@@ -4,33 +4,26 @@ A corpus may leave out lines that it cannot use; a translation may not, as line 
 belongs to line n of what went in. So a blank line is a line, and a line that is no text an error.
 """
 
-import codecs
-import gzip
 import io
 import os
 import select
 import stat
 import sys
-import zlib
 
 from keras_transformer.checks import require_choice
+from keras_transformer.data.corpora.tally import TOO_LONG, BadLine, Tally
 from keras_transformer.data.corpora.text_file import open_file
+from keras_transformer.data.corpora.text_stream import (
+    BUFFER_BYTES,
+    ENCODING_REMEDY,
+    decode_lines,
+    unpack,
+)
 from keras_transformer.errors import UserError
 
 #: A longer line is an error: it is a whole file without line feeds, or no text at all.
 MOST_CHARACTERS = 1_000_000
 
-_BUFFER_BYTES = 1 << 18
-# A character takes at most 4 bytes in UTF-8; 2 more for CRLF, 1 to tell "longer than".
-_MOST_BYTES = 4 * MOST_CHARACTERS + 3
-_GZIP_MAGIC = b"\x1f\x8b"
-# UTF-32 first: the mark of its little-endian form begins with that of UTF-16.
-_OTHER_MARKS = {
-    codecs.BOM_UTF32_LE: "UTF-32",
-    codecs.BOM_UTF32_BE: "UTF-32",
-    codecs.BOM_UTF16_LE: "UTF-16",
-    codecs.BOM_UTF16_BE: "UTF-16",
-}
 # How long the next line of a pipe may take to come before those that have come are answered.
 _PATIENCE_SECONDS = 0.05
 
@@ -38,9 +31,8 @@ _PATIENCE_SECONDS = 0.05
 class LineReader:
     """The lines of a file or of standard input, one after another: an iterator of strings.
 
-    A line ends with LF or CRLF, the last one also with the file. Everything else, such as U+2028
-    and U+0085, belongs to the text. One byte order mark at the start is no text. Whether a file is
-    gzip is told by its content, not by its name.
+    A line ends with LF or CRLF, the last one also with the file; other separators of Unicode belong
+    to the text. Whether a file is gzip is told by its content, not by its name.
 
     Args:
         path: The file, which may also be a named pipe. None means standard input.
@@ -49,7 +41,6 @@ class LineReader:
 
     Attributes:
         name: of the file, for messages.
-        replaced: how many byte sequences have become U+FFFD so far.
 
     Raises:
         UserError: If the file cannot be opened; while reading, if it is not UTF-8 text or is
@@ -70,9 +61,7 @@ class LineReader:
             "encoding_errors", encoding_errors, ("error", "replace")
         )
         self.name = "standard input" if path is None else os.fspath(path)
-        self.replaced = 0
-        self._line_number = 0
-        self._consumed = 0
+        self._tally = Tally()
         self._pipe = None
         self._file = self._open(path)
         # Nothing is read before the first line is wanted: a terminal would have to be waited for.
@@ -89,6 +78,11 @@ class LineReader:
 
     def __exit__(self, *_):
         self.close()
+
+    @property
+    def replaced(self):
+        """How many byte sequences have become U+FFFD so far."""
+        return self._tally.replacements
 
     @property
     def is_terminal(self):
@@ -108,8 +102,10 @@ class LineReader:
         if self._pipe is None:
             return False
         # `peek` reads on if nothing is left of what was read before, and would wait then.
-        is_left = self._pipe.bytes_read > self._consumed
-        if is_left and b"\n" in self._file.peek():
+        self._pipe.is_shut = True
+        left = self._file.peek()
+        self._pipe.is_shut = False
+        if b"\n" in left:
             return False
         return not select.select([self._pipe], [], [], _PATIENCE_SECONDS)[0]
 
@@ -118,9 +114,9 @@ class LineReader:
             raise UserError(f"{self.name}: is closed. Give a file with `input`.")
         try:
             if path is None:
-                raw = _CountingFile(0, closefd=False)
+                raw = _Pipe(0, closefd=False)
             elif _is_pipe(path):
-                raw = _CountingFile(path)
+                raw = _Pipe(path)
             else:
                 return open_file(path)
         except OSError as error:
@@ -129,93 +125,44 @@ class LineReader:
             ) from None
         if not stat.S_ISREG(os.fstat(raw.fileno()).st_mode):
             self._pipe = raw
-        return io.BufferedReader(raw, _BUFFER_BYTES)
+        return io.BufferedReader(raw, BUFFER_BYTES)
 
     def _read(self):
-        stream = self._file
-        if stream.peek(2).startswith(_GZIP_MAGIC):
+        stream = unpack(self._file)
+        if stream is not self._file:
             self._pipe = None
-            stream = io.BufferedReader(gzip.GzipFile(fileobj=stream), _BUFFER_BYTES)
-        try:
-            self._consumed = self._skip_mark(stream)
-            while raw := stream.readline(_MOST_BYTES):
-                self._consumed += len(raw)
-                self._line_number += 1
-                yield self._decode(raw)
-        except EOFError:
-            raise self._damaged("gzip ends early") from None
-        except (gzip.BadGzipFile, zlib.error) as error:
-            raise self._damaged(f"gzip is damaged ({error})") from None
+        for line in decode_lines(
+            stream, self.name, self._tally, self.encoding_errors, MOST_CHARACTERS
+        ):
+            yield self._require_text(line)
 
-    def _damaged(self, problem):
-        return UserError(
-            f"{self.name}: {problem}, somewhere after line {self._line_number}. Copy or download "
-            "the file again."
-        )
-
-    def _skip_mark(self, stream):
-        """Skips a byte order mark of UTF-8, refuses others; returns how many bytes it skipped."""
-        head = stream.peek(4)
-        for mark, encoding in _OTHER_MARKS.items():
-            if head.startswith(mark):
-                raise UserError(
-                    f"{self.name}: looks like {encoding} (BOM {mark.hex(' ').upper()}). Turn it "
-                    f"into UTF-8: iconv -f {encoding} -t UTF-8 OLD > NEW."
-                )
-        return len(stream.read(3)) if head.startswith(codecs.BOM_UTF8) else 0
-
-    def _decode(self, raw):
-        """Returns the text of a line."""
-        place = f"{self.name}:{self._line_number}"
-        raw = raw.removesuffix(b"\n").removesuffix(b"\r")
-        if b"\r" in raw:
+    def _require_text(self, line):
+        """Returns what the line says, without NUL; an error if it is none."""
+        if isinstance(line, BadLine):
+            raise UserError(f"{line.problem}. {line.remedy}.")
+        if line is TOO_LONG or len(line) > MOST_CHARACTERS:
             raise UserError(
-                f"{place}: a carriage return inside the line (line ends of an old Mac?). Turn them "
-                "into line feeds: tr '\\r' '\\n' < OLD > NEW."
+                f"{self._tally.place}: longer than {MOST_CHARACTERS:,} characters. Put each "
+                "sentence or paragraph on a line of its own."
             )
-        try:
-            text = raw.decode("utf-8")
-        except UnicodeDecodeError as error:
-            # The character that the limit has cut is none of the user's.
-            if len(raw) < _MOST_BYTES and self.encoding_errors == "error":
-                raise self._no_text(
-                    f"{place}:{error.start + 1}: byte 0x{raw[error.start]:02X} is not UTF-8"
-                ) from None
-            text = raw.decode("utf-8", "replace")
-            # U+FFFD may also stand in the file itself.
-            self.replaced += text.count("\ufffd") - raw.count("\ufffd".encode())
-        if len(text) > MOST_CHARACTERS:
-            raise UserError(
-                f"{place}: longer than {MOST_CHARACTERS:,} characters. Put each sentence or "
-                "paragraph on a line of its own."
-            )
-        if "\0" in text:
+        if "\0" in line:
             if self.encoding_errors == "error":
-                raise self._no_text(
-                    f"{place}:{raw.index(0) + 1}: a NUL byte; this is UTF-16, or no text at all"
+                raise UserError(
+                    f"{self._tally.place}:{line.encode().index(0) + 1}: a NUL byte; this is "
+                    f"UTF-16, or no text at all. {ENCODING_REMEDY}."
                 )
-            self.replaced += text.count("\0")
-            text = text.replace("\0", "\ufffd")
-        return text
-
-    def _no_text(self, problem):
-        return UserError(
-            f"{problem}. Turn the text into UTF-8, or put U+FFFD there with "
-            'encoding_errors="replace".'
-        )
+            self._tally.replacements += line.count("\0")
+            line = line.replace("\0", "\ufffd")
+        return line
 
 
-class _CountingFile(io.FileIO):
-    """A file that knows how many bytes have been read, and so what waits in a buffer over it."""
+class _Pipe(io.FileIO):
+    """A file that, while it is shut, gives a buffer over it nothing more to hold."""
 
-    def __init__(self, *arguments, **keywords):
-        super().__init__(*arguments, **keywords)
-        self.bytes_read = 0
+    is_shut = False
 
     def readinto(self, buffer):
-        count = super().readinto(buffer)
-        self.bytes_read += count
-        return count
+        return None if self.is_shut else super().readinto(buffer)
 
 
 def _is_pipe(path):

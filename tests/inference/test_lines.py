@@ -45,62 +45,35 @@ def test_an_empty_file_has_no_lines(write):
     assert read(write(b"\n")) == [""]
 
 
-@pytest.mark.parametrize("end", [b"", b"\n", b"\r\n", b"\r"])
-def test_the_last_line_may_end_with_the_file(write, end):
-    assert read(write(b"one\r\ntwo" + end)) == ["one", "two"]
-
-
-def test_only_line_feeds_split(write):
-    line = "a\u2028b\u2029c\x85d\x0be\x0cf\x1cg\x1dh\x1ei"
-    assert read(write(f"{line}\nnext".encode())) == [line, "next"]
-
-
-def test_a_byte_order_mark_is_no_text(write):
-    content = b"\xef\xbb\xbfone\n\xef\xbb\xbftwo\n"
-    assert read(write(content)) == read(write(gzip.compress(content))) == ["one", "\ufefftwo"]
-
-
-def test_gzip_is_told_by_its_content(write):
-    members = gzip.compress(b"one\nt") + gzip.compress(b"wo\n")
-    assert read(write(members, "lines.txt")) == ["one", "two"]
-    assert read(write(b"plain\n", "lines.gz")) == ["plain"]
-
-
-def test_damaged_gzip(write):
-    content = gzip.compress(os.urandom(5000).hex().encode() + b"\n")
-    path = write(content[: len(content) // 2])
-    message = f"{path}: gzip ends early, somewhere after line 0. Copy or download the file again."
-    with pytest.raises(UserError, match=re.escape(message)):
-        read(path)
-    path = write(content[:500] + bytes(8) + content[508:])
-    with pytest.raises(UserError, match=r"lines\.txt: gzip is damaged \(.+\), somewhere after"):
-        read(path)
-
-
 @pytest.mark.parametrize(
-    ("mark", "codec", "message"),
+    ("content", "message"),
     [
-        (b"\xff\xfe", "utf-16-le", "looks like UTF-16 (BOM FF FE). Turn it into UTF-8: iconv -f"),
-        (b"\xfe\xff", "utf-16-be", "looks like UTF-16 (BOM FE FF)."),
-        (b"\xff\xfe\0\0", "utf-32-le", "looks like UTF-32 (BOM FF FE 00 00)."),
-        (b"\0\0\xfe\xff", "utf-32-be", "looks like UTF-32 (BOM 00 00 FE FF)."),
+        (gzip.compress(b"text")[:-9], "gzip ends early, somewhere after line 0. The file is cut"),
+        (
+            "Guten Tag\n".encode("utf-16"),
+            "looks like UTF-16 (BOM FF FE). Turn it into UTF-8: ",
+        ),
+        ("Tag\n".encode("utf-16-le"), "looks like UTF-16LE without a BOM (4 of the first 8 bytes"),
     ],
 )
-def test_other_encodings(write, mark, codec, message):
-    path = write(mark + "Guten Tag\n".encode(codec))
-    for encoding_errors in ("error", "replace"):
-        with pytest.raises(UserError, match=re.escape(f"{path}: {message}")):
-            read(path, encoding_errors=encoding_errors)
+@pytest.mark.parametrize("encoding_errors", ["error", "replace"])
+def test_files_that_are_no_text_as_a_whole(write, content, message, encoding_errors):
+    path = write(content)
+    with pytest.raises(UserError, match=re.escape(f"{path}: {message}")):
+        read(path, encoding_errors=encoding_errors)
 
 
-def test_utf16_without_a_mark_has_nul_bytes(write):
-    path = write("Tag\n".encode("utf-16-le"))
+def test_a_nul_byte(write):
+    # UTF-16 without a mark that has too few of them to be told from UTF-8 at once.
+    path = write("你好\n".encode("utf-16-le"))
     message = (
-        f"{path}:1:2: a NUL byte; this is UTF-16, or no text at all. Turn the text into UTF-8, or "
+        f"{path}:2:1: a NUL byte; this is UTF-16, or no text at all. Turn the text into UTF-8, or "
         'put U+FFFD there with encoding_errors="replace".'
     )
     with pytest.raises(UserError, match=re.escape(message)):
         read(path)
+    with pytest.raises(UserError, match=r"lines\.txt:1:6: a NUL byte"):
+        read(write("grün\0\n".encode()))
 
 
 def test_bytes_that_are_not_utf8_are_named_or_replaced(write):
