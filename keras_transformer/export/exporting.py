@@ -1,5 +1,6 @@
 """From a trained model to a version directory that a server can load."""
 
+import contextlib
 import dataclasses
 import importlib.metadata
 import os
@@ -65,7 +66,9 @@ def export_model(
     directory = pathlib.Path(directory)
     if version is None:
         version = next_version(directory)
-    require_integer("version", version, 0)
+    path = directory / str(require_integer("version", version, 0))
+    if os.path.lexists(path):  # known before any work
+        raise UserError(f"{path}: exists already. Choose another version, or remove this one.")
     if portable:
         _require_portable(trained.tokenizers)
 
@@ -78,41 +81,40 @@ def export_model(
         exact = make_text_module(trained, **settings)
         difference = _difference(_golden_pairs(exact, requests), golden)
 
-    with atomic_directory(directory / str(version)) as temporary:
-        signatures = {name: function.concrete for name, function in module.functions.items()}
-        tf.saved_model.save(module, os.fspath(temporary), signatures=signatures)
-        # TensorFlow Serving refuses scalars when it batches, and a request that fails to load.
-        batched = [request for request in requests if all(map(np.ndim, request[1].values()))]
-        write_warmup_requests(temporary, batched)
-        graph_ops = check_ops(temporary, read_meta_graph(temporary))
-        if portable and graph_ops.outside_core:
-            raise UserError(
-                f"A portable export has core operations only; this one has "
-                f"{', '.join(graph_ops.outside_core)}."
-            )
-        content = {
-            "name": directory.absolute().name,
-            "version": version,
-            "created_with": _versions(graph_ops.outside_core),
-            "kind": type(trained.model).__name__,
-            "model": dataclasses.asdict(trained.model.config),
-            "recipe": trained.recipe,
-            "tokenizers": _described_tokenizers(trained.tokenizers),
-            "search": _described(getattr(module, "best", None)),
-            "weights": {
-                "dtype": weights,
-                "parameters": int(sum(np.prod(v.shape) for v in module.stored)),
-                "difference": difference,
-            },
-            "xla": xla,
-            "limits": dataclasses.asdict(module.limits),
-            "ops": {"outside_core": list(graph_ops.outside_core)},
-            "quality": trained.quality,
-            "golden": golden,
-        }
-        write_manifest(temporary, content)
-        _require_same_answers(temporary)
-    return directory / str(version)
+    is_new = not directory.exists()
+    try:
+        with atomic_directory(path) as temporary:
+            signatures = {name: function.concrete for name, function in module.functions.items()}
+            tf.saved_model.save(module, os.fspath(temporary), signatures=signatures)
+            # TensorFlow Serving refuses scalars when it batches, and to load if a request fails.
+            batched = [request for request in requests if all(map(np.ndim, request[1].values()))]
+            write_warmup_requests(temporary, batched)
+            outside_core = check_ops(temporary, read_meta_graph(temporary)).outside_core
+            if portable and outside_core:
+                raise UserError(
+                    "A portable export has core operations only; this one has "
+                    f"{', '.join(outside_core)}."
+                )
+            content = {
+                "name": path.absolute().parent.name,
+                "version": version,
+                **_described_model(trained, module, outside_core),
+                "weights": {
+                    "dtype": weights,
+                    "parameters": int(sum(np.prod(v.shape) for v in module.stored)),
+                    "difference": difference,
+                },
+                "xla": xla,
+                "golden": golden,
+            }
+            write_manifest(temporary, content)
+            _require_same_answers(temporary)
+    except BaseException:
+        if is_new:
+            with contextlib.suppress(OSError):  # if it holds something by now, it is not ours
+                directory.rmdir()
+        raise
+    return path
 
 
 def _requests(module, examples):
@@ -164,6 +166,21 @@ def _require_portable(tokenizers):
                 f"{tokenizer.registered_name!r} tokenizer, whose operations are tensorflow-text's. "
                 "Train with bytes, or export without this option."
             )
+
+
+def _described_model(trained, module, outside_core):
+    """What the manifest says of the model and of what it was made with."""
+    return {
+        "created_with": _versions(outside_core),
+        "kind": type(trained.model).__name__,
+        "model": dataclasses.asdict(trained.model.config),
+        "recipe": trained.recipe,
+        "quality": trained.quality,
+        "tokenizers": _described_tokenizers(trained.tokenizers),
+        "search": _described(getattr(module, "best", None)),
+        "limits": dataclasses.asdict(module.limits),
+        "ops": {"outside_core": list(outside_core)},
+    }
 
 
 def _versions(outside_core):
