@@ -1,5 +1,7 @@
 """Set before TensorFlow starts: quiet, and one thread for each of pytest's parallel workers."""
 
+import contextlib
+import io
 import os
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -50,20 +52,20 @@ def phrases_export(tmp_path_factory, phrases_run):
 
 @pytest.fixture(scope="session")
 def bytes_export(tmp_path_factory):
-    """The directory of a portable export, version 7, with weights of half the size."""
-    from keras_transformer.export import export_model
+    """The directory of a portable export, version 7, with weights of half the size.
+
+    Made by the command, which says what lies beside it in said.txt.
+    """
+    from keras_transformer.cli.main import main
     from tests import phrases
 
     def make(path):
-        export_model(phrases.make_bytes_model(), path, version=7, weights="bfloat16", portable=True)
+        run = path.with_name("bytes_run")
+        phrases.make_bytes_model().save(run)
+        command = f"export {run} --to {path} --version 7 --weights bfloat16 --portable"
+        said = io.StringIO()
+        with contextlib.redirect_stdout(said):
+            assert main([*command.split(), "--beams", "2", "--max-length", "8"]) == 0
+        path.with_name("said.txt").write_text(said.getvalue())
 
     return phrases.made_once(phrases.shared_directory(tmp_path_factory), "bytes", make)
-
-
-@pytest.fixture
-def bytes_run(tmp_path):
-    """The directory of a trained model over bytes that knows nothing."""
-    from tests import phrases
-
-    phrases.make_bytes_model().save(tmp_path / "bytes_run")
-    return tmp_path / "bytes_run"

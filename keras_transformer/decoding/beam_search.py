@@ -37,8 +37,10 @@ class BeamSearch(Search):
             at all, 0.2 in the paper.
 
     >>> from keras_transformer import Transformer
+    >>> from keras_transformer.decoding import LengthLimits
     >>> model = Transformer.from_preset("tiny", vocabulary_size=1000)
-    >>> found = BeamSearch(beams=4, n_best=2)(model, source=[[5, 6, 7, 3], [8, 3, 0, 0]])
+    >>> search = BeamSearch(beams=4, n_best=2, lengths=LengthLimits(maximum=9))
+    >>> found = search(model, source=[[5, 6, 7, 3], [8, 3, 0, 0]])
     >>> found.score.shape
     TensorShape([2, 2])
     """

@@ -12,8 +12,10 @@ class GreedySearch(SequentialSearch):
     """Chooses the likeliest next token until it is END. Attributes: see `Search`.
 
     >>> from keras_transformer import Transformer
+    >>> from keras_transformer.decoding import LengthLimits
     >>> model = Transformer.from_preset("tiny", vocabulary_size=1000)
-    >>> found = GreedySearch()(model, source=[[5, 6, 7, 3], [8, 3, 0, 0]])
+    >>> search = GreedySearch(lengths=LengthLimits(maximum=9))
+    >>> found = search(model, source=[[5, 6, 7, 3], [8, 3, 0, 0]])
     >>> found.score.shape
     TensorShape([2, 1])
     """

@@ -31,8 +31,9 @@ class SamplingSearch(SequentialSearch):
             (Holtzman et al. 2020, "The Curious Case of Neural Text Degeneration").
 
     >>> from keras_transformer import LanguageModel
+    >>> from keras_transformer.decoding import LengthLimits
     >>> model = LanguageModel.from_preset("tiny", vocabulary_size=1000)
-    >>> search = SamplingSearch(samples=3, temperature=0.8, top_k=50)
+    >>> search = SamplingSearch(samples=3, top_k=50, lengths=LengthLimits(maximum=9))
     >>> found = search(model, prefix=[[5, 6, 7]], seed=1)
     >>> found.ids.shape[:2]
     TensorShape([1, 3])

@@ -127,6 +127,8 @@ def test_ctrl_c_is_quiet_and_leaves_nothing(tmp_path):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        # A shell that runs the tests in the background has SIGINT ignored.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     assert process.stderr.readline() == "Learning a sentencepiece vocabulary of 8000\n"
     process.send_signal(signal.SIGINT)
