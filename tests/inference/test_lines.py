@@ -55,6 +55,7 @@ def test_an_empty_file_has_no_lines(write):
         ),
         ("Tag\n".encode("utf-16-le"), "looks like UTF-16LE without a BOM (4 of the first 8 bytes"),
     ],
+    ids=["cut gzip", "UTF-16", "UTF-16 without a mark"],
 )
 @pytest.mark.parametrize("encoding_errors", ["error", "replace"])
 def test_files_that_are_no_text_as_a_whole(write, content, message, encoding_errors):
