@@ -31,7 +31,8 @@ def add_arguments(parser):
         "--max-source-tokens",
         type=int,
         metavar="N",
-        help="longer texts are cut (default: the model's max_length)",
+        help="longer texts are cut (default: the model's max_length; of a language model, what "
+        "it leaves for the tokens given)",
     )
     parser.add_argument(
         "--weights",

@@ -103,8 +103,9 @@ class Search:
     def function(self, model, jit_compile=False):
         """The search over one model as a `tf.function` of the source ids `[B, S]`.
 
-        (For a model without a source: of the prompt's, `[B, P]`.) It is traced once, whatever the
-        shapes; XLA compiles it for each shape, so with `jit_compile` pad to a few.
+        (For a model without a source: of the prompt's, `[B, P]`. That of a `SamplingSearch` takes
+        a seed after them, an int64 scalar.) It is traced once, whatever the shapes; XLA compiles
+        it for each shape, so with `jit_compile` pad to a few.
         """
         name = "source" if hasattr(model, "encode") else "prefix"
 

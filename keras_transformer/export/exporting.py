@@ -63,7 +63,7 @@ def export_model(
         The path of the version directory.
     """
     require_choice("weights", weights, WEIGHT_DTYPES)
-    directory = pathlib.Path(directory)
+    directory = _require_place(directory)
     if version is None:
         version = next_version(directory)
     path = directory / str(require_integer("version", version, 0))
@@ -115,6 +115,17 @@ def export_model(
                 directory.rmdir()
         raise
     return path
+
+
+def _require_place(directory):
+    """The directory of all versions, if there can be one of that name."""
+    path = pathlib.Path(os.path.abspath(directory))
+    if not os.fspath(directory) or not path.name:
+        raise UserError(f"{directory!s}: needs a name, such as saved_models/NAME.")
+    for place in path.parents:
+        if place.exists() and not place.is_dir():
+            raise UserError(f"{place}: is not a directory. Choose another place for {path.name}.")
+    return pathlib.Path(directory)
 
 
 def _requests(module, examples):

@@ -1,6 +1,6 @@
 """Which module turns which kind of model into functions over strings."""
 
-from keras_transformer.decoding import SearchSettings
+from keras_transformer.decoding import BeamSearch, GreedySearch, SearchSettings
 from keras_transformer.errors import UserError
 from keras_transformer.export.continuation_module import ContinuationModule
 from keras_transformer.export.encoding_module import EncodingModule
@@ -21,12 +21,36 @@ def make_text_module(trained, search=None, limits=None, xla=False, stored_dtype=
         return EncodingModule(trained, limits, stored_dtype)
     if search is None or isinstance(search, SearchSettings):
         search = make_search(model, search or SearchSettings())
-    if hasattr(model, "encode"):
+    has_source = hasattr(model, "encode")
+    _require_fit(model, search, limits, has_source)
+    if has_source:
         limits = limits or TextLimits(tokens=model.config.max_length)
         return TranslationModule(trained, search, limits, xla, stored_dtype)
     if limits is None:  # what is given and what is added share the model's positions
         limits = TextLimits(tokens=max(1, model.config.max_length - search.lengths.maximum))
     return ContinuationModule(trained, search, limits, xla, stored_dtype)
+
+
+def _require_fit(model, search, limits, has_source):
+    """Raises a `UserError` for what could only fail, or answer otherwise, later."""
+    if not isinstance(search, (BeamSearch, GreedySearch)):
+        raise UserError(
+            f"An export searches by BeamSearch or GreedySearch; got {search!r}. To sample, call "
+            "its signature `sample`."
+        )
+    if search.needs_attention and not has_source:
+        raise UserError(
+            f"A {type(model).__name__} has no source, so there is no coverage of one to punish: "
+            "leave out the `coverage_penalty`."
+        )
+    most = model.position_limit
+    if most is not None and limits is not None:
+        most -= 0 if has_source else 1  # a prompt must leave room for one token
+        if limits.tokens > most:
+            raise UserError(
+                f"The model has learned {model.position_limit} positions: texts may have {most} "
+                f"tokens at most, not {limits.tokens}."
+            )
 
 
 def make_search(model, settings):

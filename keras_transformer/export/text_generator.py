@@ -65,8 +65,9 @@ class TextGenerator(TextModule):
 
     def draw(self, text, temperature, seed):
         """A text drawn at random for each of `text` `[B]`, and its score."""
-        message = "`temperature` must not be negative."
-        with tf.control_dependencies([tf.debugging.assert_non_negative(temperature, message)]):
+        is_right = tf.math.is_finite(temperature) & (temperature >= 0)
+        message = "`temperature` must be a finite number and must not be negative."
+        with tf.control_dependencies([tf.debugging.assert_equal(is_right, True, message)]):
             temperature = tf.identity(temperature)
         finder = self._finder(self.sampling, temperature=temperature, seed=seed)
         found = self._generate(text, finder, width=1)

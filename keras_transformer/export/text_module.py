@@ -97,7 +97,7 @@ class GraphFunction:
 
 def is_blank(texts):
     """Whether each text holds nothing but white space, boolean `[B]`."""
-    return tf.strings.regex_full_match(texts, r"[\s\pZ]*")
+    return tf.strings.regex_full_match(texts, r"[\s\pZ\x0b\x1c-\x1f\x{85}]*")
 
 
 def with_end(ids):

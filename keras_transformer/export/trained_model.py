@@ -10,7 +10,7 @@ import keras
 from keras_transformer.atomic import atomic_directory
 from keras_transformer.errors import UserError
 from keras_transformer.models import MODELS
-from keras_transformer.text import TokenizerPair
+from keras_transformer.text import Tokenizer, TokenizerPair
 from keras_transformer.version import __version__
 
 #: The directory inside a run's that holds its trained model.
@@ -25,7 +25,8 @@ class TrainedModel:
 
     Attributes:
         model: a `Transformer` or another model of this package.
-        tokenizers: a `TokenizerPair`; of a model without a source, both are the same.
+        tokenizers: a `TokenizerPair`, or a `Tokenizer` for both sides; of a model without a source
+            both are the same.
         recipe: how it was trained, a dictionary for JSON, or None.
         quality: what was measured, such as `{"bleu": 41.2}`, or None.
         examples: source texts on which an export is tried.
@@ -49,6 +50,10 @@ class TrainedModel:
     labels: tuple = ()
 
     def __post_init__(self):
+        if isinstance(self.tokenizers, Tokenizer):
+            object.__setattr__(self, "tokenizers", TokenizerPair(self.tokenizers))
+        if isinstance(self.examples, str):
+            raise ValueError(f"`examples` must be several texts; got {self.examples!r}.")
         config = self.model.config
         self.tokenizers.source.require_vocabulary_size(
             config.vocabulary_size, "The model's embedding"
@@ -73,7 +78,7 @@ class TrainedModel:
                 "examples": list(self.examples),
                 "labels": list(self.labels),
             }
-            content = json.dumps(description, ensure_ascii=False, indent=1)
+            content = json.dumps(description, ensure_ascii=False, indent=1, allow_nan=False)
             (temporary / DESCRIPTION).write_text(content, encoding="utf-8")
 
     @classmethod
@@ -118,9 +123,10 @@ def _read_description(directory):
         format_number = description["format"]
         missing = {"class", "config", "weights_sha256", "recipe", "quality", "examples", "labels"}
         missing -= set(description)
-    except FileNotFoundError as error:
+    except (FileNotFoundError, NotADirectoryError) as error:
         raise UserError(
-            f"{directory}: holds no trained model, {DESCRIPTION} is not there."
+            f"{directory}: holds no trained model, {DESCRIPTION} is not there. Give the directory "
+            "of a run."
         ) from error
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise UserError(f"{path}: damaged. Copy or train the model again.") from error

@@ -31,12 +31,16 @@ class TranslationModule(TextGenerator):
             search = dataclasses.replace(search, with_alignment=True)
         super().__init__(trained, search, limits, xla, stored_dtype)
 
+    def is_blank(self, texts):
+        """Whether what can be seen of each text is blank, boolean `[B]`."""
+        return is_blank(self.limits.cut(texts))
+
     def input_ids(self, texts):
         return with_end(self.ids(self.source_tokenizer, texts, self.limits.tokens - 1))
 
     def columns(self, texts):
         columns = super().columns(texts)
-        columns["is_blank"] = is_blank(texts)
+        columns["is_blank"] = self.is_blank(texts)
         if self.copies_unknowns:
             spelt = self.source_tokenizer.spellings(self.limits.cut(texts))
             spelt = spelt[:, : self.limits.tokens - 1]
@@ -61,7 +65,7 @@ class TranslationModule(TextGenerator):
 
     def _generate(self, texts, find, width):
         found = super()._generate(texts, find, width)
-        return {**found, "score": tf.where(is_blank(texts)[:, None], 0.0, found["score"])}
+        return {**found, "score": tf.where(self.is_blank(texts)[:, None], 0.0, found["score"])}
 
     def score(self, source, target):
         pairs = self._pairs(source, target)
@@ -79,7 +83,7 @@ class TranslationModule(TextGenerator):
         empty = {"log_probability": tf.zeros([0]), "tokens": tf.zeros([0], tf.int32)}
         scored = self.by_length(score, pairs, self._lengths(pairs), empty)
         # As the translation of a blank text is scored.
-        is_certain = is_blank(source) & (target == "")
+        is_certain = self.is_blank(source) & (target == "")
         return {
             name: tf.where(is_certain, tf.zeros_like(value), value)
             for name, value in scored.items()

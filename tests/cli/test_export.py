@@ -26,8 +26,10 @@ def test_settings_that_make_no_sense(tmp_path, capsys, options, message):
 
 
 def test_no_run(tmp_path, capsys):
-    assert main(["export", str(tmp_path / "nowhere"), "--to", str(tmp_path / "to")]) == 2
-    assert "holds no trained model" in capsys.readouterr().err
+    (tmp_path / "model.keras").write_bytes(b"PK")
+    for name in ("nowhere", "model.keras"):
+        assert main(["export", str(tmp_path / name), "--to", str(tmp_path / "to")]) == 2
+        assert "holds no trained model" in capsys.readouterr().err
 
 
 def test_portable_needs_bytes(phrases_run, tmp_path, capsys):

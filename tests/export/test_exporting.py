@@ -151,6 +151,18 @@ def test_the_next_version(encoder, tmp_path):
         export_model(encoder, directory, version=4)
 
 
+@pytest.mark.parametrize(
+    ("place", "message"),
+    [("", "needs a name"), ("/", "needs a name"), ("file/x/y", "file: is not a directory")],
+)
+def test_no_place_for_it(encoder, tmp_path, monkeypatch, place, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match=message):
+        export_model(encoder, place)
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
 def test_an_export_has_its_own_search(phrases_export):
     with pytest.raises(UserError, match="searches as it was told when it was made"):
         open_text_model(phrases_export, beams=8)

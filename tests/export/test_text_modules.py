@@ -7,7 +7,13 @@ import pytest
 import tensorflow as tf
 
 from keras_transformer import LanguageModel, TextEncoder, Transformer
-from keras_transformer.decoding import BeamSearch, GreedySearch, LengthLimits, SearchSettings
+from keras_transformer.decoding import (
+    BeamSearch,
+    GreedySearch,
+    LengthLimits,
+    SamplingSearch,
+    SearchSettings,
+)
 from keras_transformer.errors import UserError
 from keras_transformer.export import TextLimits, TrainedModel
 from keras_transformer.export.modules import make_text_module
@@ -69,7 +75,9 @@ def test_n_best(functions):
     assert np.all(scores[1] == 0)
 
 
-@pytest.mark.parametrize("blank", ["", " ", "\n\t  ", "\u00a0\u2003\u3000"])
+@pytest.mark.parametrize(
+    "blank", ["", " ", "\n\t  ", "\u00a0\u2003\u3000", "\x0b\x1c\x85\u2028", " " * 20_000 + "zwei"]
+)
 def test_blank_texts(functions, blank):
     text, score = translate(functions, [blank])
     assert (text[0], score[0]) == (b"", 0)
@@ -143,6 +151,8 @@ def test_sampling(functions):
     assert set(tame) == {b"two red dogs", b"three blue cats"}
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"temperature.*must not be negative"):
         draw(text, -1.0, 1)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="must be a finite number"):
+        draw(text, float("inf"), 1)
 
 
 def test_attention(functions):
@@ -245,6 +255,23 @@ def test_a_classifier():
         make_text_module(TrainedModel(model, trained.tokenizers, labels=("no",)))
     with pytest.raises(UserError, match="writes no text: there is nothing to search"):
         make_text_module(trained, search=BeamSearch())
+
+
+def test_what_could_only_fail_later_is_refused():
+    tokenizer = ByteTokenizer()
+    sizes = {**SMALL, "vocabulary_size": 260, "positions": "learned"}
+    translator = TrainedModel(
+        Transformer.from_preset("tiny", encoder_layers=1, decoder_layers=1, **sizes), tokenizer
+    )
+    writer = TrainedModel(LanguageModel.from_preset("tiny", num_layers=1, **sizes), tokenizer)
+    with pytest.raises(UserError, match="learned 32 positions: texts may have 32 tokens at most"):
+        make_text_module(translator, limits=TextLimits(tokens=33))
+    with pytest.raises(UserError, match="texts may have 31 tokens at most, not 32"):
+        make_text_module(writer, limits=TextLimits(tokens=32))
+    with pytest.raises(UserError, match="leave out the `coverage_penalty`"):
+        make_text_module(writer, SearchSettings(coverage_penalty=0.2))
+    with pytest.raises(UserError, match="To sample, call its signature `sample`"):
+        make_text_module(translator, SamplingSearch())
 
 
 def test_compiled_by_xla_it_says_the_same(phrases_run, functions):
