@@ -45,10 +45,31 @@ def require_boolean(name, value):
     return value
 
 
+def require_text(name, value):
+    """Returns `value` if it is a string that holds something."""
+    if not isinstance(value, str) or not value:
+        raise ValueError(f"`{name}` must be text; got {value!r}.")
+    return value
+
+
+def require_mapping(name, value):
+    """Returns `value` if it is a mapping from names to values."""
+    if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
+        raise ValueError(f"`{name}` must be a mapping from names to values; got {value!r}.")
+    return value
+
+
 def require_rate(name, value):
     """Returns `value` as a `float` if it lies in [0, 1): a share of dropout or smoothing."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 <= value < 1:
         raise ValueError(f"`{name}` must be a number in [0, 1); got {value!r}.")
+    return float(value)
+
+
+def require_share(name, value):
+    """Returns `value` as a `float` if it lies in [0, 1]: nothing, all, or something between."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 <= value <= 1:
+        raise ValueError(f"`{name}` must be a number in [0, 1]; got {value!r}.")
     return float(value)
 
 

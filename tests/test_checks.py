@@ -14,6 +14,9 @@ from keras_transformer import checks
         (checks.require_positive, [1, 1e-9], [0, -1, math.inf, math.nan, True, "1"], "above 0"),
         (checks.require_not_negative, [0, 2.5], [-1, math.inf, math.nan, True], "at least 0"),
         (checks.require_seed, [0, 2**64 - 1], [-1, 2**64, 1.5, True], "`x` must be"),
+        (checks.require_share, [0, 1, 0.5], [-0.1, 1.1, math.nan, True, "0"], "[0, 1];"),
+        (checks.require_text, ["a"], ["", 1, None, ["a"]], "text"),
+        (checks.require_mapping, [{}, {"a": 1}], [None, [], "a", {1: 2}], "mapping"),
         (checks.require_boolean, [True, False], [0, 1, "yes", None], "True or False"),
     ],
 )

@@ -1,0 +1,76 @@
+"""What a person gave, and where: a file, and `--set key=value`."""
+
+import re
+
+from keras_transformer.errors import UserError
+from keras_transformer.printable import shown
+from keras_transformer.trainer.recipe.recipe_error import RecipeError
+from keras_transformer.trainer.recipe.strict_yaml import YamlError, read_yaml
+
+
+class GivenRecipe:
+    """The keys and values of a file, some of them set anew, and where each of them stands.
+
+    Args:
+        path: the file's, for messages.
+        text: what the file holds.
+
+    Raises:
+        UserError: with line and column, if that is no mapping in YAML.
+    """
+
+    def __init__(self, path, text):
+        self._path = path
+        try:
+            self.values, lines = read_yaml(text)
+        except YamlError as error:
+            raise UserError(f"{path}:{error.line}:{error.column}: {shown(str(error))}") from error
+        if self.values is None:
+            raise UserError(
+                f"{path}:1:1: the recipe is empty. Start with name, task, data and training."
+            )
+        if not isinstance(self.values, dict):
+            raise UserError(
+                f"{path}:1:1: a recipe must be lines of 'key: value'; got {self.values!r:.60}."
+            )
+        #: For each dotted key a place to sort by, and how a message calls it.
+        self._origins = {key: ((0, line), f"{path}:{line}") for key, line in lines.items()}
+
+    def set(self, override):
+        """Sets a key anew, as `training.steps=100` says; the value is read as in the file."""
+        key, equals, text = override.partition("=")
+        if not equals or not all(key.split(".")):
+            raise UserError(f"--set {override}: must look like key=value, as training.steps=100.")
+        try:
+            value, _ = read_yaml(text)
+        except YamlError as error:
+            raise UserError(f"--set {override}: {error}") from error
+        *sections, last = key.split(".")
+        place = self.values
+        for section in sections:
+            if place.get(section) is None:
+                place[section] = {}
+            place = place[section]
+            if not isinstance(place, dict):
+                raise UserError(f"--set {override}: `{section}` has no keys; it is {place!r:.60}.")
+        place[last] = value
+        for old in [old for old in self._origins if old.startswith(f"{key}.")]:
+            del self._origins[old]
+        self._origins[key] = ((1, len(self._origins)), f"--set {override}")
+
+    def located(self, mistakes):
+        """The same mistakes, in the order and with the places where they were made."""
+        placed = [(*self._origin(mistake), mistake) for mistake in mistakes]
+        lines = [f"{place}: {mistake}" for _, place, mistake in sorted(placed)]
+        return RecipeError(lines, origin=self._path)
+
+    def _origin(self, mistake):
+        """Where the first of the keys that a mistake names was given, or what it holds or is in."""
+        keys = re.findall(r"`([\w.-]+)`", mistake)
+        keys += [known for key in keys for known in self._origins if known.startswith(f"{key}.")]
+        while keys:
+            for key in keys:
+                if key in self._origins:
+                    return self._origins[key]
+            keys = [key.rpartition(".")[0] for key in keys if "." in key]
+        return (0, 0), self._path

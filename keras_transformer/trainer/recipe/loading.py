@@ -1,0 +1,67 @@
+"""From a file to a recipe."""
+
+import difflib
+import os
+import pathlib
+
+from keras_transformer.errors import UserError
+from keras_transformer.trainer.recipe.given_recipe import GivenRecipe
+from keras_transformer.trainer.recipe.recipe import Recipe
+from keras_transformer.trainer.recipe.recipe_error import RecipeError
+
+_SHIPPED = pathlib.Path(__file__).with_name("shipped")
+
+
+def load_recipe(path_or_name, overrides=()):
+    """Returns the `Recipe` in a file, or one that comes with the package.
+
+    >>> recipe = load_recipe("quickstart", overrides=["training.steps=500", "model.dropout=0.1"])
+    >>> recipe.training.steps, recipe.data.builtin
+    (500, 'dates')
+
+    Args:
+        path_or_name: the path of a YAML file, or one of `shipped_recipes()`.
+        overrides: texts such as "training.steps=100"; the last one holds.
+
+    Raises:
+        UserError: with the file and line of each mistake.
+    """
+    path = _find(path_or_name)
+    given = GivenRecipe(path, _read(path))
+    for override in overrides:
+        given.set(override)
+    try:
+        return Recipe.from_dictionary(given.values)
+    except RecipeError as error:
+        raise given.located(error.mistakes) from error
+
+
+def shipped_recipes():
+    """The names of the recipes that come with the package."""
+    return sorted(path.stem for path in _SHIPPED.glob("*.yaml"))
+
+
+def _find(path_or_name):
+    name = os.fspath(path_or_name)
+    shipped = shipped_recipes()
+    if name in shipped:
+        return _SHIPPED / f"{name}.yaml"
+    path = pathlib.Path(name)
+    if path.exists():
+        return path
+    near = difflib.get_close_matches(path.stem, shipped, n=1)
+    hint = f" Did you mean {near[0]!r}?" if near and path.name == name else ""
+    raise UserError(
+        f"{name}: no such file (the current directory is {os.getcwd()}), and no recipe of the "
+        f"package, which has {', '.join(shipped)}.{hint}"
+    )
+
+
+def _read(path):
+    try:
+        return path.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise UserError(f"{path}:{line}: not UTF-8 ({error.reason}). Save it as UTF-8.") from error
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror}).") from error
