@@ -82,9 +82,14 @@ class TokenAccuracy(TokenMean):
         super().__init__(padding_id=padding_id, name=name, dtype=dtype)
 
     def token_values(self, labels, logits):
-        labels, logits = matching_labels_and_logits(labels, logits)
-        best = tf.argmax(logits, axis=-1, output_type=tf.int32)
-        return tf.cast(tf.equal(best, labels), tf.float32)
+        return is_likeliest(labels, logits)
+
+
+def is_likeliest(labels, logits):
+    """Returns 1.0 for each label that has the highest logit, else 0.0, shaped as `labels`."""
+    labels, logits = matching_labels_and_logits(labels, logits)
+    best = tf.argmax(logits, axis=-1, output_type=tf.int32)
+    return tf.cast(tf.equal(best, labels), tf.float32)
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")

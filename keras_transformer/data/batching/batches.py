@@ -97,7 +97,7 @@ class Batches(abc.ABC):
         if checks.require_integer("worker", worker, minimum=0) >= workers:
             raise ValueError(f"`worker` must be below `workers`={workers}; got {worker}.")
 
-    def dataset(self, start=(0, 0), epochs=None, worker=0, workers=1):
+    def dataset(self, start=(0, 0), epochs=None, worker=0, workers=1, replicas=1):
         """Returns a `tf.data.Dataset` of batches, for `model.fit` or a loop of one's own.
 
         Args:
@@ -106,6 +106,8 @@ class Batches(abc.ABC):
                 rest is given. None: without end, so tell `fit` `steps_per_epoch=len(batches)`.
             worker: the number of this worker, from 0.
             workers: how many workers share the rows of each batch, see `part`.
+            replicas: how many devices each worker has. For each batch the dataset then gives as
+                many parts, one after the other, as `tf.distribute` wants them.
         """
         if not isinstance(start, tuple | list) or len(start) != 2:
             raise ValueError(
@@ -114,18 +116,22 @@ class Batches(abc.ABC):
         epoch = checks.require_integer("epoch of start", start[0], minimum=0)
         number = checks.require_integer("number of start", start[1], minimum=0)
         self._require_worker(worker, workers)
+        checks.require_positive_integer("replicas", replicas)
         if number >= len(self):
             raise ValueError(f"`start` must be in an epoch of {len(self)} batches; got {start}.")
-        first = epoch * len(self) + number
+        first = (epoch * len(self) + number) * replicas
         if epochs is None:
             steps = tf.data.Dataset.counter(first)
         else:
             checks.require_positive_integer("epochs", epochs)
-            steps = tf.data.Dataset.range(first, (epoch + epochs) * len(self))
+            steps = tf.data.Dataset.range(first, (epoch + epochs) * len(self) * replicas)
         specs = tf.nest.flatten(self.element_spec)
 
         def load(step):
-            return tf.nest.flatten(self.part(*divmod(int(step), len(self)), worker, workers))
+            batch, replica = divmod(int(step), replicas)
+            device = worker * replicas + replica
+            part = self.part(*divmod(batch, len(self)), device, workers * replicas)
+            return tf.nest.flatten(part)
 
         def load_in_graph(step):
             tensors = tf.numpy_function(load, [step], [spec.dtype for spec in specs])

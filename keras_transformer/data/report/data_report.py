@@ -85,7 +85,7 @@ def make_data_report(
         progress(f"Reading {validation.name}")
         checked_validation = validation.check()
         overlap = count_overlap(corpus, validation)
-        messages += _validation_warnings(checked_validation, overlap)
+        messages += validation_warnings(checked_validation, overlap)
     tokenizers, asked_size, learning_messages = find_tokenizers(corpus, tokenizer, vocabulary_size)
     messages += learning_messages
     progress("Tokenising")
@@ -145,7 +145,7 @@ def _as_dictionary(checked):
     return content
 
 
-def _validation_warnings(checked, overlap):
+def validation_warnings(checked, overlap):
     for message in checked.warnings:
         yield f"Validation: {message}"
     if overlap:
