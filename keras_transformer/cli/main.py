@@ -1,16 +1,18 @@
 """`keras-transformer VERB …`: finds the verb, runs it, turns what goes wrong into exit codes."""
 
 import argparse
+import contextlib
 import importlib
 import os
 import sys
 
+from keras_transformer.cli.standard_streams import forget, open_closed_streams, tell
 from keras_transformer.errors import UserError
 from keras_transformer.version import __version__
 
-#: Each is a module beside this one, with SUMMARY, `add_arguments(parser)` and `run(arguments)`.
-#: None of them may import TensorFlow before `run`.
-VERBS = ("models", "data", "export", "verify", "translate", "evaluate", "score")
+#: Each is a module beside this one, with SUMMARY, `add_arguments(parser)` and `run(arguments)`,
+#: which returns an exit code if that is not 0. None may import TensorFlow before `run`.
+VERBS = ("models", "data", "train", "export", "verify", "translate", "evaluate", "score")
 
 
 class HelpOfVerbs(argparse.HelpFormatter):
@@ -45,25 +47,33 @@ def make_parser():
 
 
 def main(arguments=None):
-    """Returns the exit code: 0, 1 (failed), 2 (the user's mistake) or 130 (Ctrl-C)."""
+    """Returns the exit code.
+
+    It is 0, 1 (failed), 2 (the user's mistake), or by the signal that came: 130 (Ctrl-C), 143
+    (SIGTERM) or 129 (the terminal is gone).
+    """
+    open_closed_streams()
     arguments = make_parser().parse_args(arguments)
+    exit_code = 0
     try:
-        arguments.run(arguments)
+        exit_code = arguments.run(arguments) or 0
         sys.stdout.flush()
     except UserError as error:
-        print(f"keras-transformer: {error}", file=sys.stderr)
-        return 2
+        exit_code = 2
+        tell(f"keras-transformer: {error}")
     except BrokenPipeError:  # the reader, `head` say, has had enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        forget(sys.stdout)
     except OSError as error:  # a full disk, a network drive that has gone
-        print(f"keras-transformer: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
+        exit_code = 1
+        tell(f"keras-transformer: {error}")
+    except KeyboardInterrupt as interrupt:
         # At once: what had to be tidied up has been, and a thread may still be busy in C++.
         for stream in (sys.stdout, sys.stderr):
-            stream.flush()
-        os._exit(130)
-    return 0
+            with contextlib.suppress(OSError):
+                stream.flush()
+        # The trainer's says by which signal it came.
+        os._exit(getattr(interrupt, "exit_code", 130))
+    return exit_code
 
 
 if __name__ == "__main__":

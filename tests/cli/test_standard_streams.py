@@ -1,0 +1,49 @@
+"""Standard streams that are closed, or that nobody reads. None of these waits for TensorFlow."""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+COMMAND = pathlib.Path(sys.executable).with_name("keras-transformer")
+
+# What `models` does not allow, and says before TensorFlow is there.
+MISTAKE = f"'{COMMAND}' models --vocabulary-size 0"
+
+
+def run_in_shell(command):
+    return subprocess.run(["bash", "-c", command], capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("closed", ["2>&-", ">&- 2>&-", "<&- >&- 2>&-"])
+def test_closed_streams_change_no_exit_code(closed):
+    result = run_in_shell(f"{MISTAKE} {closed}")
+    assert (result.returncode, result.stdout, result.stderr) == (2, "", "")
+
+
+def test_a_complaint_that_nobody_reads_changes_no_exit_code():
+    reading, writing = os.pipe()
+    os.close(reading)
+    result = subprocess.run(["bash", "-c", MISTAKE], stderr=writing)
+    os.close(writing)
+    assert result.returncode == 2
+
+
+def test_files_get_no_numbers_of_closed_streams(tmp_path):
+    program = (
+        "import os, sys\n"
+        "from keras_transformer.cli.standard_streams import open_closed_streams\n"
+        "open_closed_streams()\n"
+        "file = open('opened', 'w')\n"
+        "print('for nobody', file=sys.stderr)\n"
+        "os.write(2, b'nor this')\n"
+        "sys.exit(file.fileno() <= 2)\n"
+    )
+    # By this name the package imports no TensorFlow.
+    script = tmp_path / "keras-transformer"
+    script.write_text(program)
+    result = run_in_shell(f"cd '{tmp_path}'; '{sys.executable}' '{script}' <&- >&- 2>&-")
+    assert result.returncode == 0
+    assert (tmp_path / "opened").read_text() == ""

@@ -1,0 +1,119 @@
+"""A training in lines."""
+
+import io
+import os
+
+import pytest
+
+from keras_transformer.trainer.progress import PlainReport
+from tests.trainer.progress.finished_training import make_result
+
+
+class Clock:
+    def __init__(self):
+        self.now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def stream():
+    return io.StringIO()
+
+
+@pytest.fixture
+def report(stream, clock):
+    report = PlainReport(stream, clock=clock)
+    report.begin("CPU, float32", first_step=0, total_steps=1_000, epoch_steps=300)
+    stream.truncate(0)
+    stream.seek(0)
+    return report
+
+
+def update(report, clock, step, now):
+    clock.now = now
+    report.update(step, {"loss": 2.5, "learning_rate": 1e-3})
+
+
+def steps(stream):
+    return [int(line.split()[1].replace(",", "")) for line in stream.getvalue().splitlines()]
+
+
+def test_a_line_for_each_stage_and_none_for_how_far_it_is(stream):
+    report = PlainReport(stream)
+    report.stage("Reading train.en")
+    report.advance(3, total=5)
+    report.stage("Building the model")
+    assert stream.getvalue() == "Reading train.en\nBuilding the model\n"
+
+
+def test_lines_of_updates_are_ten_seconds_apart_but_for_the_first_and_the_last(
+    report, stream, clock
+):
+    for step, now in [(1, 50), (2, 51), (3, 59.9), (4, 60), (5, 69), (6, 71), (1_000, 71.5)]:
+        update(report, clock, step, now)
+    assert steps(stream) == [1, 4, 6, 1_000]
+
+
+def test_what_a_line_says(report, stream, clock):
+    update(report, clock, 300, now=60)
+    update(report, clock, 400, now=80)
+    assert stream.getvalue() == (
+        "update 300 of 1,000, epoch 1 of 4, loss 2.5000\n"
+        "update 400 of 1,000, epoch 2 of 4, loss 2.5000, 2:00 left\n"
+    )
+
+
+def test_the_last_update_before_a_stop_is_written(report, stream, clock):
+    with report:
+        update(report, clock, 1, now=0)
+        update(report, clock, 2, now=1)
+        assert steps(stream) == [1]
+    assert steps(stream) == [1, 2]
+
+
+def test_each_thing_that_keeps_it_busy_is_told_once(report, stream):
+    for _ in range(3):
+        report.busy("Evaluating")
+        report.busy("Saving")
+    assert stream.getvalue() == "Evaluating\nSaving\n"
+
+
+def test_what_is_said_is_safe_to_print(report, stream):
+    report.say("first\nsecond \x1b[31m")
+    assert stream.getvalue() == "first\nsecond \\x1b[31m\n"
+
+
+def test_the_summary_goes_where_results_go(stream):
+    results = io.StringIO()
+    PlainReport(stream, results).end(make_result())
+    assert stream.getvalue() == ""
+    assert "12,000" in results.getvalue()
+
+
+def test_a_resumed_training_starts_where_it_was(stream, clock):
+    report = PlainReport(stream, clock=clock)
+    report.begin("CPU", first_step=600, total_steps=1_000, epoch_steps=300)
+    update(report, clock, 610, now=1)
+    assert "update 610 of 1,000, epoch 3 of 4" in stream.getvalue()
+
+
+def test_a_reader_that_has_had_enough_stops_nothing():
+    reading, writing = os.pipe()
+    os.close(reading)
+    with open(writing, "w", buffering=1) as stream:
+        with PlainReport(stream) as report:
+            report.stage("Building the model")
+            report.begin("CPU", first_step=0, total_steps=2, epoch_steps=2)
+            report.update(2, {"loss": 1.0})
+            report.say("Saved")
+            report.end(make_result())
+        with pytest.raises(BrokenPipeError):
+            stream.flush()
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

@@ -1,0 +1,177 @@
+"""A training on a terminal."""
+
+import io
+
+import pytest
+from rich.text import Text
+
+from keras_transformer.trainer.progress import PlainReport, TerminalReport, make_report
+from tests.trainer.progress.finished_training import make_result
+
+
+class Terminal(io.StringIO):
+    """A terminal that keeps all that was ever written to it."""
+
+    encoding = "utf-8"
+
+    def isatty(self):
+        return True
+
+    def seen(self):
+        """All that could be read, now or then; each state of the line that moves is a line."""
+        return Text.from_ansi(self.getvalue().replace("\r", "\n")).plain
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("LINES", "24")
+    return Terminal()
+
+
+def show(report):
+    """Has the line drawn now, below what is said: tests do not wait until it draws itself."""
+    report.say("now")
+
+
+def train(report):
+    report.begin("CPU (2 cores), float32", first_step=0, total_steps=10_000, epoch_steps=2_500)
+    show(report)
+    logs = {"loss": 2.34567, "accuracy": 0.5, "tokens_per_second": 12345.6, "other": 1.0}
+    report.update(6_000, logs)
+    show(report)
+
+
+def test_a_stage_ends_as_a_line_with_its_seconds(terminal):
+    now = 0.0
+    with TerminalReport(terminal, clock=lambda: now) as report:
+        report.stage("Tokenising 29,000 pairs")
+        report.advance(12_000, total=29_000)
+        now = 4.06
+        show(report)
+        report.stage("Building the model")
+    seen = terminal.seen()
+    assert "Tokenising 29,000 pairs  ━" in seen
+    assert "12,000/29,000  4.1 s" in seen
+    assert "\n✓ Tokenising 29,000 pairs  4.1 s\n" in seen
+    # It was not finished.
+    assert "✓ Building" not in seen
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        (40, "epoch 3/4  6,000/10,000  loss 2.3457"),
+        (60, "6,000/10,000  loss 2.3457  -:-- left"),
+        (80, "6,000/10,000  loss 2.3457  12,346 tokens/s  -:-- left"),
+        (120, "6,000/10,000  loss 2.3457  accuracy 50.0%  12,346 tokens/s  -:-- left"),
+    ],
+)
+def test_the_bar_in_terminals_of_all_widths(terminal, monkeypatch, columns, words):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    with TerminalReport(terminal) as report:
+        train(report)
+    lines = terminal.seen().splitlines()
+    assert "CPU (2 cores), float32" in lines
+    bar = next(line for line in lines if words in line)
+    assert bar.startswith("epoch 3/4  ")
+    assert ("━━━" in bar) == (columns > 50)
+    # There is room for the ^C that the terminal writes.
+    assert len(bar.rstrip()) <= columns - 2
+    assert all(len(line) <= columns for line in lines)
+
+
+def test_busy_until_the_next_update(terminal):
+    with TerminalReport(terminal) as report:
+        train(report)
+        report.busy("Evaluating")
+        report.advance(100, total=500)
+        show(report)
+        report.say("Update 6,000: validation loss 2.0")
+        report.update(7_000, {"loss": 1.5})
+        show(report)
+    lines = terminal.seen().splitlines()
+    assert any("6,000/10,000" in line and "Evaluating  100/500" in line for line in lines)
+    assert "Update 6,000: validation loss 2.0" in lines
+    assert any("7,000/10,000  loss 1.5000" in line for line in lines)
+
+
+def test_the_cursor_is_there_all_the_time(terminal):
+    """Whatever kills the process, the terminal is as it was."""
+    with TerminalReport(terminal) as report:
+        report.stage("Building the model")
+        assert terminal.getvalue().rindex("\x1b[?25h") > terminal.getvalue().rindex("\x1b[?25l")
+
+
+def test_the_summary_is_alone_at_the_end(terminal):
+    results = io.StringIO()
+    with TerminalReport(terminal, results) as report:
+        train(report)
+        report.end(make_result())
+        before = terminal.getvalue()
+        assert "12,000" in results.getvalue()
+    assert terminal.getvalue() == before
+    # The line that moved is gone.
+    assert before.endswith("\x1b[2K")
+
+
+def test_a_terminal_of_another_encoding(terminal):
+    terminal.encoding = "ascii"
+    with TerminalReport(terminal) as report:
+        report.stage("Reading Grüße.en")
+        train(report)
+        report.busy("Evaluating")
+        show(report)
+    assert terminal.seen().startswith("Reading Gr??e.en  ")
+    assert terminal.getvalue().isascii()
+
+
+def test_colours_are_left_out_on_request(terminal, monkeypatch):
+    with TerminalReport(terminal) as report:
+        train(report)
+    assert "\x1b[38;" in terminal.getvalue()
+    monkeypatch.setenv("NO_COLOR", "1")
+    plain = Terminal()
+    with TerminalReport(plain) as report:
+        train(report)
+    assert "\x1b[38;" not in plain.getvalue()
+
+
+def test_markup_and_control_characters_are_text(terminal):
+    with TerminalReport(terminal) as report:
+        report.stage("Reading [red]\x1b[5mtrain.en")
+        show(report)
+        report.say("[bold]\x07said")
+        report.busy("[/]")
+        show(report)
+    seen = terminal.seen()
+    assert "Reading [red]\\x1b[5mtrain.en" in seen
+    assert "[bold]\\x07said" in seen
+    assert "[/]" in seen
+
+
+def test_a_terminal_that_is_gone_stops_nothing(terminal):
+    class Gone(Terminal):
+        def write(self, text):
+            raise OSError(5, "Input/output error")
+
+    with TerminalReport(Gone()) as report:
+        train(report)
+        report.say("Stopping")
+        report.end(make_result())
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [("xterm", TerminalReport), ("dumb", PlainReport), ("unknown", PlainReport)],
+)
+def test_choice_by_the_kind_of_terminal(monkeypatch, kind, expected):
+    monkeypatch.setenv("TERM", kind)
+    assert type(make_report(Terminal())) is expected
+    assert type(make_report(io.StringIO())) is PlainReport
+
+
+def test_a_terminal_without_a_kind_is_dumb(monkeypatch):
+    monkeypatch.delenv("TERM", raising=False)
+    assert type(make_report(Terminal())) is PlainReport
