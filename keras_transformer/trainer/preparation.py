@@ -1,0 +1,220 @@
+"""From a recipe to batches: corpora opened and checked, vocabulary learned, texts tokenised."""
+
+import dataclasses
+import functools
+import itertools
+import warnings
+
+from keras_transformer.data import (
+    Batches,
+    DocumentBatches,
+    PackedBatches,
+    PairBatches,
+    choose_buckets,
+    count_overlap,
+    make_dates,
+    tokenise_corpus,
+)
+from keras_transformer.data.report.data_report import validation_warnings
+from keras_transformer.data.report.open_corpus import open_corpus
+from keras_transformer.errors import UserError
+from keras_transformer.text import TokenizerPair, learn_tokenizer
+
+# Random cuts of a text have more pieces than the best one; so much longer a row may be taken to be.
+_ROOM_FOR_SAMPLES = 1.25
+
+
+@dataclasses.dataclass(frozen=True)
+class PreparedData:
+    """All that a training reads.
+
+    Attributes:
+        tokenizers: the `TokenizerPair`; of a language model both are the same.
+        batches: the training `Batches`.
+        validation_batches: those of the validation corpus, or None.
+        validation_texts: the first validation examples, tuples of strings; as many as are to be
+            translated or looked at.
+        tests: for each test corpus its examples, a list of tuples of strings, by name.
+    """
+
+    tokenizers: TokenizerPair
+    batches: Batches
+    validation_batches: Batches | None
+    validation_texts: list
+    tests: dict
+
+
+@dataclasses.dataclass(frozen=True)
+class Corpora:
+    """The corpora that a recipe names: training, validation (or None), and tests by name."""
+
+    train: object
+    validation: object
+    tests: dict
+
+    @classmethod
+    def of(cls, data):
+        """Opens them; `data` is the recipe's section."""
+        if data.builtin == "dates":
+            dates = make_dates(training_pairs=data.builtin_pairs)
+            tests = {"unseen dates": dates.test, "unseen languages": dates.held_out}
+            return cls(dates.train, dates.validation, tests)
+        opened = functools.partial(
+            open_corpus,
+            kind=data.kind,
+            columns=data.columns,
+            has_header=data.has_header,
+            keys=data.keys,
+            on_bad_line=data.on_bad_line,
+            encoding_errors=data.encoding_errors,
+        )
+        return cls(
+            opened(list(data.train)),
+            opened(list(data.validation)) if data.validation else None,
+            {name: opened(list(files)) for name, files in data.test.items()},
+        )
+
+    def check(self, report):
+        """Reads all of them once; tells what deserves a look, raises what cannot be used."""
+        report.stage(f"Reading {self.train.name}")
+        for text in self.train.check().warnings:
+            report.say(text)
+        for corpus in filter(None, [self.validation, *self.tests.values()]):
+            report.stage(f"Reading {corpus.name}")
+            checked = corpus.check()
+            for text in validation_warnings(checked, count_overlap(self.train, corpus)):
+                report.say(text)
+
+
+def prepare_data(recipe, run, report):
+    """Makes all that a training reads, or finds it in the run's directory.
+
+    Args:
+        recipe: the `Recipe`.
+        run: its `RunDirectory`.
+        report: a `TrainingReport`.
+    """
+    report.stage("Making dates" if recipe.data.builtin else "Opening the corpora")
+    corpora = Corpora.of(recipe.data)
+    is_new = not run.tokenizers.exists()
+    if is_new:
+        run.require_writer()
+        if recipe.data.builtin is None:
+            corpora.check(report)
+        _learn_tokenizers(recipe, corpora.train, report).save(run.tokenizers)
+    tokenizers = TokenizerPair.load(run.tokenizers)
+    directory = recipe.data.cache or run.cache
+    tokenise = functools.partial(_tokenise, recipe, tokenizers, directory, report)
+    batches = _make_batches(recipe, tokenise(corpora.train, keep_text=True), tokenizers)
+    validation_batches = None
+    validation_texts = []
+    if corpora.validation is not None:
+        validation_batches = _make_validation_batches(recipe, tokenise(corpora.validation))
+        count = max(recipe.evaluation.sentences, recipe.tensorboard.attention)
+        validation_texts = list(itertools.islice(corpora.validation, count))
+    if is_new:
+        _tell_about_length(recipe, batches.report(), report)
+    tests = {name: list(corpus) for name, corpus in corpora.tests.items()}
+    return PreparedData(tokenizers, batches, validation_batches, validation_texts, tests)
+
+
+def _learn_tokenizers(recipe, corpus, report):
+    def learn(what, lines):
+        report.stage(f"Learning a vocabulary of {recipe.text.vocabulary_size:,} {what}")
+        # The warning that there was less to learn is for the user, not for a log.
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            tokenizer = learn_tokenizer(
+                recipe.text.tokenizer,
+                lines,
+                recipe.text.vocabulary_size,
+                maximum_passages=recipe.text.maximum_passages,
+                progress=lambda stage, done, total: report.advance(done, total),
+                **recipe.text.options,
+            )
+        for warning in caught:
+            if issubclass(warning.category, UserWarning):
+                report.say(str(warning.message))
+        return tokenizer
+
+    if recipe.text.shared:
+        return TokenizerPair(learn("ids", (text for example in corpus for text in example)))
+    return TokenizerPair(
+        learn("ids for the source", (source for source, _ in corpus)),
+        learn("ids for the target", (target for _, target in corpus)),
+    )
+
+
+def _tokenise(recipe, tokenizers, directory, report, corpus, keep_text=False):
+    report.stage(f"Tokenising {corpus.name}")
+    of_columns = {
+        "source": tokenizers.source,
+        "target": tokenizers.target,
+        "text": tokenizers.target,
+    }
+    return tokenise_corpus(
+        corpus,
+        {column: of_columns[column] for column in corpus.columns},
+        directory,
+        keep_text=keep_text and bool(recipe.text.sampling),
+        progress=report.advance,
+    )
+
+
+def _make_batches(recipe, cache, tokenizers):
+    section = recipe.batches
+    if section.packed:
+        return PackedBatches(
+            cache, width=section.max_length, tokens=section.tokens, seed=recipe.seed
+        )
+    samplers = {}
+    if recipe.text.sampling:
+        of_columns = {"source": tokenizers.source}  # targets are what a model is to write
+        of_columns = of_columns if "source" in cache.columns else {"text": tokenizers.target}
+        samplers = {
+            column: functools.partial(tokenizer.sample, alpha=recipe.text.sampling)
+            for column, tokenizer in of_columns.items()
+        }
+    table = _choose_table(section, cache, section.too_long, _ROOM_FOR_SAMPLES if samplers else 1.0)
+    kind = PairBatches if recipe.task == "translation" else DocumentBatches
+    return kind(cache, table, seed=recipe.seed, samplers=samplers)
+
+
+def _make_validation_batches(recipe, cache):
+    if recipe.batches.packed:
+        return _make_batches(recipe, cache, None)
+    kind = PairBatches if recipe.task == "translation" else DocumentBatches
+    # No example may be missing from what is measured.
+    return kind(cache, _choose_table(recipe.batches, cache, "truncate"), seed=recipe.seed)
+
+
+def _choose_table(section, cache, too_long, room=1.0):
+    try:
+        return choose_buckets(
+            cache,
+            tokens=section.tokens,
+            max_length=section.max_length,
+            too_long=too_long,
+            max_buckets=section.max_buckets,
+            room=room,
+        )
+    except UserError as error:
+        names = ("tokens", "max_length")
+        message = str(error)
+        for name in names:
+            message = message.replace(f"`{name}`", f"`batches.{name}`")
+        raise UserError(message) from error
+
+
+def _tell_about_length(recipe, batches, report):
+    length = recipe.batches.max_length
+    if batches.skipped:
+        report.say(
+            f"{batches.skipped:,} of {batches.skipped + batches.examples:,} training examples are "
+            f"longer than batches.max_length={length} and are left out."
+        )
+    if batches.truncated:
+        report.say(
+            f"{batches.truncated:,} of {batches.examples:,} training examples are longer than "
+            f"batches.max_length={length} and are cut."
+        )

@@ -1,0 +1,66 @@
+"""What is counted over the tokens of a batch, in training and in evaluation alike."""
+
+import dataclasses
+import math
+
+import tensorflow as tf
+
+from keras_transformer.losses import sum_over_tokens, token_cross_entropies
+from keras_transformer.metrics import is_likeliest
+
+#: The sums that `token_sums` gives, in this order.
+SUMS = ("loss", "cross_entropy", "right", "tokens")
+
+
+def token_sums(loss, labels, logits):
+    """Adds up, over the tokens of a batch that are not padding, all that is watched.
+
+    Args:
+        loss: a `TokenCrossEntropy`.
+        labels: token ids `[B, T]`.
+        logits: `[B, T, V]`.
+
+    Returns:
+        The scalars named by `SUMS`, float32: the smoothed loss (whose gradient trains the model),
+        the cross-entropy, how many tokens had the highest logit, and how many there are.
+    """
+    smoothed, plain = token_cross_entropies(labels, logits, loss.label_smoothing)
+    is_right = is_likeliest(labels, tf.stop_gradient(logits))
+    totals = [
+        sum_over_tokens(values, labels, loss.padding_id) for values in (smoothed, plain, is_right)
+    ]
+    return tuple(total for total, _ in totals) + (totals[0][1],)
+
+
+def count_tokens(loss, labels):
+    """The number of tokens of a batch that are not padding, a float32 scalar."""
+    return sum_over_tokens(tf.ones_like(labels, tf.float32), labels, loss.padding_id)[1]
+
+
+@dataclasses.dataclass(frozen=True)
+class TokenStatistics:
+    """Sums over tokens, as Python's floats of 64 bits, that add up over any number of batches.
+
+    >>> one = TokenStatistics(loss=3.0, cross_entropy=2.0, right=1.0, tokens=2.0)
+    >>> (one + TokenStatistics()).logs()
+    {'loss': 1.5, 'accuracy': 0.5, 'perplexity': 2.718281828459045}
+    """
+
+    loss: float = 0.0
+    cross_entropy: float = 0.0
+    right: float = 0.0
+    tokens: float = 0.0
+
+    def __add__(self, other):
+        return TokenStatistics(*(getattr(self, name) + getattr(other, name) for name in SUMS))
+
+    def logs(self):
+        """Returns the means over the tokens by the names under which they are watched."""
+        tokens = max(self.tokens, 1.0)
+        mean = self.cross_entropy / tokens
+        return {
+            "loss": self.loss / tokens,
+            "accuracy": self.right / tokens,
+            # Beyond exp(700) there are no floats; such a model is no nearer to knowing anything.
+            "perplexity": math.exp(min(mean, 700.0)),
+        }

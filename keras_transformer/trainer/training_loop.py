@@ -1,0 +1,199 @@
+"""Many updates of a model in one call of a compiled function."""
+
+import dataclasses
+
+import numpy as np
+import tensorflow as tf
+
+from keras_transformer.checks import require_positive_integer
+from keras_transformer.trainer.replicas import Replicas
+from keras_transformer.trainer.token_statistics import TokenStatistics, count_tokens, token_sums
+from keras_transformer.trainer.training_failed import TrainingFailed
+
+# What is kept of each update, in the order in which the graph gives it.
+_FIELDS = ("loss", "cross_entropy", "right", "tokens", "slots", "gradient_norm", "learning_rate")
+
+
+@dataclasses.dataclass(frozen=True)
+class UpdateRecord:
+    """What happened in one update.
+
+    Attributes:
+        number: of the update, from 1 on.
+        statistics: the `TokenStatistics` of its batch, from before the update.
+        slots: the places for target tokens in the batch, padding included.
+        gradient_norm: the global norm of the gradients before clipping.
+        learning_rate: with which the update was made.
+    """
+
+    number: int
+    statistics: TokenStatistics
+    slots: float
+    gradient_norm: float
+    learning_rate: float
+
+
+class TrainingLoop:
+    """Trains a compiled Keras model, many updates in one `tf.function`.
+
+    An update is what `model.fit` makes of a batch: with the same model, batches, loss and optimizer
+    the losses are the same, step by step. Beyond `fit`, the loop takes several batches for one
+    update, each token of them counting alike; it runs under any `tf.distribute` strategy (make
+    model and loop in its scope); and when a loss is not finite, it stops before the update.
+
+    Args:
+        model: a model on which `compile(optimizer, loss)` was called, with a `TokenCrossEntropy`.
+            For mixed precision with float16, `compile` has wrapped the optimizer in one that scales
+            the loss.
+        batches: `Batches` from `keras_transformer.data`.
+        accumulate: how many batches make one update.
+        jit_compile: whether XLA compiles the forward and backward pass, once for each shape.
+
+    Example:
+
+    >>> import keras, tempfile
+    >>> from keras_transformer import TokenCrossEntropy, Transformer
+    >>> from keras_transformer.data import MemoryCorpus, PairBatches, choose_buckets
+    >>> from keras_transformer.data import tokenise_corpus
+    >>> from keras_transformer.text import ByteTokenizer
+    >>> corpus = MemoryCorpus([("ja", "yes"), ("nein", "no")])
+    >>> cache = tokenise_corpus(corpus, ByteTokenizer(), tempfile.mkdtemp())
+    >>> batches = PairBatches(cache, choose_buckets(cache), seed=1)
+    >>> model = Transformer.from_preset("tiny", vocabulary_size=260, width=16, num_heads=2)
+    >>> model.compile(keras.optimizers.Adam(1e-2), TokenCrossEntropy())
+    >>> records = TrainingLoop(model, batches).run(updates=20)
+    >>> records[0].statistics.logs()["loss"] > records[-1].statistics.logs()["loss"]
+    True
+    """
+
+    def __init__(self, model, batches, *, accumulate=1, jit_compile=False):
+        self.model = model
+        self.batches = batches
+        self.optimizer = model.optimizer
+        self.loss = model.loss
+        self.accumulate = require_positive_integer("accumulate", accumulate)
+        #: How often the forward pass was traced: once, whatever the shapes of the batches.
+        self.traces = 0
+        self.updates_done = 0
+        self._replicas = Replicas()
+        self._iterator = None
+        self._replicas.take_reduced_gradients(self.optimizer)
+        if not self.optimizer.built:
+            self.optimizer.build(model.trainable_variables)
+        self._gradients_of_part = tf.function(
+            self._trace_part, autograph=False, jit_compile=jit_compile
+        )
+        self._run_updates = tf.function(self._trace_updates, autograph=False)
+
+    def go_on_after(self, updates):
+        """The next update is the one after so many: its batches are those that come then."""
+        self.updates_done = updates
+        self._iterator = None
+
+    def position(self, updates):
+        """Returns the epoch and the number of the first batch that comes after so many updates."""
+        return divmod(updates * self.accumulate, len(self.batches))
+
+    def run(self, updates):
+        """Makes so many updates and returns an `UpdateRecord` of each.
+
+        Raises:
+            TrainingFailed: if a loss or a gradient is not finite. The update was not made, and
+                those before it are all in the model.
+        """
+        if self._iterator is None:
+            start = self.position(self.updates_done)
+            self._iterator = self._replicas.iterate(self.batches, start)
+        rows, made = self._run_updates(self._iterator, tf.constant(updates))
+        records = [
+            self._make_record(self.updates_done + i, row)
+            for i, row in enumerate(rows.numpy(), start=1)
+        ]
+        made = int(made)
+        if made < updates:
+            self.go_on_after(self.updates_done + made)
+            self._fail(records[made])
+        self.updates_done += updates
+        return records
+
+    def _make_record(self, number, row):
+        fields = dict(zip(_FIELDS, map(float, row), strict=True))
+        slots, norm, rate = (fields.pop(name) for name in _FIELDS[4:])
+        return UpdateRecord(number, TokenStatistics(**fields), slots, norm, rate)
+
+    def _fail(self, record):
+        epoch, batch = self.position(record.number - 1)
+        last = f" to {batch + self.accumulate - 1}" if self.accumulate > 1 else ""
+        what = "loss" if not np.isfinite(record.statistics.loss) else "gradient"
+        raise TrainingFailed(
+            f"The {what} of update {record.number} is not finite (epoch {epoch}, batch {batch}{last}"
+            f", loss {record.statistics.logs()['loss']}, gradient norm {record.gradient_norm}, "
+            f"learning rate {record.learning_rate:.3g}). The update was not made. Lower the "
+            "learning rate, warm up for longer, or clip the gradients."
+        )
+
+    def _trace_updates(self, iterator, updates):
+        """Rows of `_FIELDS` `[updates, fields]`, and how many updates were made before a stop."""
+        rows = tf.TensorArray(tf.float64, updates, element_shape=[len(_FIELDS)])
+
+        def go_on(number, made, rows):
+            return (number < updates) & (number == made)
+
+        def update(number, made, rows):
+            row, is_finite = self._trace_update(iterator)
+            return number + 1, made + tf.cast(is_finite, tf.int32), rows.write(number, row)
+
+        _, made, rows = tf.while_loop(go_on, update, [0, 0, rows])
+        return rows.stack(), made
+
+    def _trace_update(self, iterator):
+        strategy = self._replicas.strategy
+        batches = [next(iterator) for _ in range(self.accumulate)]
+        gradients, row = strategy.run(self._gradients_of_batches, (batches,))
+        row = strategy.experimental_local_results(row)[0]  # they are all alike
+        # With a scaled loss, gradients that overflow are the optimizer's business.
+        watched = row[:-2] if self._scales_loss else row
+        is_finite = tf.reduce_all(tf.math.is_finite(watched))
+        tf.cond(is_finite, lambda: self._trace_apply(gradients), tf.no_op)
+        return row, is_finite
+
+    def _trace_apply(self, gradients):
+        self._replicas.strategy.run(self._apply, (gradients,))
+        return tf.no_op()
+
+    def _apply(self, gradients):
+        self.optimizer.apply(gradients, self.model.trainable_variables)
+
+    @property
+    def _scales_loss(self):
+        return hasattr(self.optimizer, "inner_optimizer")
+
+    def _gradients_of_batches(self, batches):
+        """The gradients of an update, and its row of `_FIELDS`, both summed over all replicas."""
+        tokens = self._replicas.sum(
+            tf.add_n([count_tokens(self.loss, labels) for _, labels in batches])
+        )
+        parts = [self._gradients_of_part(*batch, tokens) for batch in batches]
+        gradients = [
+            tf.add_n(list(same)) for same in zip(*(part[0] for part in parts), strict=True)
+        ]
+        sums = tf.add_n([part[1] for part in parts])
+        gradients, sums = self._replicas.sum(gradients), self._replicas.sum(sums)
+        scale = tf.cast(self.optimizer.scale_loss(1.0), tf.float32)
+        norm = tf.linalg.global_norm(gradients) / scale
+        inner = getattr(self.optimizer, "inner_optimizer", self.optimizer)
+        rate = tf.convert_to_tensor(inner.learning_rate)
+        row = tf.concat([sums, [tf.cast(norm, tf.float32), tf.cast(rate, tf.float32)]], axis=0)
+        return gradients, tf.cast(row, tf.float64)
+
+    def _trace_part(self, inputs, labels, tokens):
+        """The gradients of one batch's share of the loss, and what is counted over its tokens."""
+        self.traces += 1
+        with tf.GradientTape() as tape:
+            logits = self.model(inputs, training=True)
+            sums = token_sums(self.loss, labels, logits)
+            share = tf.math.divide_no_nan(sums[0], tokens)
+            scaled = self.optimizer.scale_loss(share)
+        gradients = tape.gradient(scaled, self.model.trainable_variables)
+        slots = tf.cast(tf.size(labels), tf.float32)
+        return [tf.convert_to_tensor(g) for g in gradients], tf.stack([*sums, slots])
