@@ -3,8 +3,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+# Debian calls it chromium, others chromium-browser. The tests open TensorBoard in it.
+CHROMIUM := command -v chromium >/dev/null || command -v chromium-browser >/dev/null
 
-.PHONY: help quickstart compare-dateparser test test-slow lint format clean
+.PHONY: help quickstart compare-dateparser browser test test-slow lint format clean
 help:
 	@echo "make quickstart   train a Transformer that reads dates in 183 languages, export it and verify it"
 	@echo "make compare-dateparser   that model and the library dateparser on the same dates"
@@ -29,10 +31,14 @@ compare-dateparser: $(INSTALLED)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[compare]'
 	$(BIN)/python training/compare_dateparser.py saved_models/dates
 
-test: $(INSTALLED)
+browser:
+	@$(CHROMIUM) || { [ "$$(id -u)" = 0 ] && apt-get update -qq && apt-get install -y -qq chromium >/dev/null; } || \
+		{ echo "The tests need the browser chromium: apt-get install chromium" >&2; exit 2; }
+
+test: $(INSTALLED) browser
 	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
-test-slow: $(INSTALLED)
+test-slow: $(INSTALLED) browser
 	$(BIN)/python -m pytest -m slow
 
 lint: $(INSTALLED)

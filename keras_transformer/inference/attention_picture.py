@@ -1,5 +1,6 @@
 """An alignment as a picture: a PNG file."""
 
+import contextlib
 import io
 import warnings
 
@@ -37,18 +38,12 @@ def draw_attention(alignment):
     row attended to the column. Letters that no installed font has are drawn as boxes; a page in
     HTML leaves the fonts to the browser.
     """
-    import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     rows, columns = (max(1, length) for length in alignment.weights.shape)
     inches = np.array([columns, rows]) * _CELL_INCHES
-    # The settings of the user's own matplotlibrc are for other pictures.
-    with matplotlib.rc_context(), warnings.catch_warnings():
-        matplotlib.rcdefaults()
-        matplotlib.rcParams["font.family"] = _installed_fonts()
-        # Letters that no font has are no reason to speak.
-        warnings.simplefilter("ignore", UserWarning)
+    with plain_settings():
         figure = Figure(figsize=inches)
         # The axes fill the figure, so that all cells are squares of one size in all pictures; what
         # is written around them makes the picture larger.
@@ -60,6 +55,30 @@ def draw_attention(alignment):
         dots = min(_DOTS_PER_INCH, _MOST_DOTS / inches.max())
         figure.savefig(content, format="png", dpi=dots, bbox_inches="tight", pad_inches=0.15)
     return content.getvalue()
+
+
+@contextlib.contextmanager
+def plain_settings():
+    """A context in which matplotlib draws the same for everybody, with all fonts there are."""
+    import matplotlib
+
+    # The settings of the user's own matplotlibrc are for other pictures.
+    with matplotlib.rc_context(), warnings.catch_warnings():
+        matplotlib.rcdefaults()
+        matplotlib.rcParams["font.family"] = _installed_fonts()
+        # Letters that no font has are no reason to speak.
+        warnings.simplefilter("ignore", UserWarning)
+        yield
+
+
+def label_of(token, longest=_LONGEST_LABEL):
+    """Returns what is written for a token, cut if it is long.
+
+    >>> label_of("▁Donaudampfschifffahrt", 10)
+    '␣Donaudam…'
+    """
+    label = "".join(split_mark(token))
+    return label if len(label) <= longest else label[: longest - 1] + "…"
 
 
 def _installed_fonts():
@@ -90,11 +109,7 @@ def _draw_cells(axes, alignment):
 
 
 def _label(axis, tokens, **settings):
-    labels = ["".join(split_mark(token)) for token in tokens]
-    labels = [
-        label if len(label) <= _LONGEST_LABEL else label[: _LONGEST_LABEL - 1] + "…"
-        for label in labels
-    ]
+    labels = [label_of(token) for token in tokens]
     # A token such as "$x$" is no formula.
     axis.set_ticks(range(len(labels)), labels, fontsize=_FONT_POINTS, parse_math=False, **settings)
 

@@ -1,0 +1,134 @@
+"""A short training with all callbacks, by plain `model.fit`, and what it should have written."""
+
+import dataclasses
+import json
+import pathlib
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from keras_transformer import InverseSquareRoot, TokenAccuracy, TokenCrossEntropy
+from keras_transformer.decoding import GreedySearch, LengthLimits
+from keras_transformer.export import TrainedModel
+from keras_transformer.text import END_ID, START_ID
+from keras_transformer.trainer.tensorboard import (
+    AttentionMaps,
+    EmbeddingProjector,
+    HyperParameters,
+    SampleTranslations,
+    TrainingScalars,
+    WeightHistograms,
+    close_all,
+)
+from keras_transformer.trainer.translation_quality import TranslationQuality
+from tests import phrases
+
+EVERY = 2
+SEARCH = GreedySearch(lengths=LengthLimits(maximum=24))
+SETTINGS = {"name": "phrases", "model": {"width": 64, "dropout": 0.0}, "text": {"shared": True}}
+# One that Markdown and HTML would take for signs of their own.
+SOURCES = ["zwei rote Hunde", "neun graue Kühe und drei blaue Katzen", "| *a* <b>&amp; `x`"]
+REFERENCES = ["two red dogs", "nine grey cows and three blue cats", "[a](http://b) | __c__ \\| #"]
+
+
+@dataclasses.dataclass(frozen=True)
+class WatchedRun:
+    """Where the logs are, and what Keras and the callbacks had in their hands.
+
+    Attributes:
+        log_dir: the directory for TensorBoard.
+        batches, tests: by true step, the logs of each update and of each evaluation.
+        hypotheses: by true step, the translations.
+        history: what `fit` returned.
+        embeddings: the table at the end.
+        vocabulary: of the tokenizer.
+    """
+
+    log_dir: pathlib.Path
+    batches: dict
+    tests: dict
+    hypotheses: dict
+    history: dict
+    embeddings: np.ndarray
+    vocabulary: list
+
+
+class Recorder(keras.callbacks.Callback):
+    """Keeps what it is given; stands last in the list."""
+
+    def __init__(self, quality):
+        super().__init__()
+        self.quality = quality
+        self.batches, self.tests, self.hypotheses = {}, {}, {}
+
+    @property
+    def step(self):
+        return int(self.model.optimizer.iterations)
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.batches[self.step] = dict(logs)
+
+    def on_test_end(self, logs=None):
+        self.tests[self.step] = dict(logs)
+        self.hypotheses[self.step] = self.quality.hypotheses
+
+
+def train_watched(phrases_run, directory):
+    """Two epochs of three updates, each with an evaluation."""
+    trained = TrainedModel.load(phrases_run)
+    model, tokenizers = trained.model, trained.tokenizers
+    optimizer = keras.optimizers.Adam(InverseSquareRoot(peak_rate=1e-3, warmup_steps=4))
+    model.compile(optimizer, TokenCrossEntropy(), metrics=[TokenAccuracy()])
+    log_dir = directory / "logs"
+    quality = TranslationQuality(tokenizers, SOURCES, REFERENCES, SEARCH)
+    recorder = Recorder(quality)
+    inputs, labels = make_arrays(phrases.make_pairs()[:32], tokenizers)
+    history = model.fit(
+        inputs,
+        labels,
+        batch_size=8,
+        epochs=2,
+        shuffle=False,
+        validation_split=0.25,
+        verbose=0,
+        callbacks=[
+            quality,
+            HyperParameters(log_dir, SETTINGS),
+            TrainingScalars(log_dir, every=EVERY),
+            AttentionMaps(log_dir, tokenizers, SOURCES[:2], REFERENCES[:2]),
+            SampleTranslations(log_dir, quality),
+            WeightHistograms(log_dir),
+            EmbeddingProjector(log_dir, tokenizers),
+            recorder,
+        ],
+    )
+    close_all()
+    np.save(directory / "embeddings.npy", model.get_layer("embedding").get_weights()[0])
+    kept = {
+        "batches": recorder.batches,
+        "tests": recorder.tests,
+        "hypotheses": recorder.hypotheses,
+        "history": history.history,
+        "vocabulary": tokenizers.target.vocabulary(),
+    }
+    (directory / "kept.json").write_text(json.dumps(kept), encoding="utf-8")
+
+
+def make_arrays(pairs, tokenizers):
+    """Inputs and labels for `fit`."""
+    sources, targets = zip(*pairs, strict=True)
+    source, target = tokenizers.source.tokenize(sources), tokenizers.target.tokenize(targets)
+    start, end = (tf.fill([len(pairs), 1], each) for each in (START_ID, END_ID))
+    rows = [source, end], [start, target], [target, end]
+    source, target, labels = (tf.concat(row, axis=1).to_tensor().numpy() for row in rows)
+    return {"source": source, "target": target}, labels
+
+
+def read_watched(directory):
+    kept = json.loads((directory / "kept.json").read_text(encoding="utf-8"))
+    for name in ("batches", "tests", "hypotheses"):
+        kept[name] = {int(step): value for step, value in kept[name].items()}
+    return WatchedRun(
+        log_dir=directory / "logs", embeddings=np.load(directory / "embeddings.npy"), **kept
+    )
