@@ -182,9 +182,9 @@ def _cross_entropies(labels, logits, label_smoothing):
     """Returns `logsumexp(logits) - (1 - ε) · logit_of_label - ε · mean(logits)` of each row [N, V],
     and the same for ε = 0.
 
-    The gradient of the former, `softmax - (1 - ε) · one_hot - ε / V`, is written out: what automatic
-    differentiation makes of this formula allocates three times as many [N, V] tensors, and on a CPU
-    takes nearly twice as long.
+    The gradient of the former, `softmax - (1 - ε) · one_hot - ε / V`, is written out: what
+    automatic differentiation makes of this formula allocates three times as many [N, V] tensors,
+    and on a CPU takes nearly twice as long.
     """
 
     @tf.custom_gradient

@@ -3,10 +3,10 @@
     make quickstart
     make compare-dateparser
 
-dateparser is written by hand, knows some 200 languages, times, relative dates ("two days ago") and much
-else. The model has seen nothing but absolute dates in the formats of Babel's calendar data, and is
-judged on those. So this compares them where the model is at home. dateparser is called without a hint
-about the language, as the model has none either.
+dateparser is written by hand and knows some 200 languages, times, relative dates ("two days ago")
+and much else. The model has seen nothing but absolute dates in the formats of Babel's calendar
+data, and is judged on those. So this compares them where the model is at home. dateparser is called
+without a hint about the language, as the model has none either.
 """
 
 import argparse

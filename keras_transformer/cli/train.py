@@ -66,11 +66,15 @@ def run(arguments):
 
     import_tensorflow_quietly()
     from keras_transformer.trainer.stop_signal import StopSignal
+    from keras_transformer.trainer.stop_signal import StopSignal
     from keras_transformer.trainer.training_failed import TrainingFailed
     from keras_transformer.trainer.training_stopped import TrainingStopped
 
     try:
         train_by_recipe(arguments)
+    except StopSignal:
+        tell("Stopped before or after the updates, where nothing is lost. The same command goes on.")
+        raise
     except TrainingStopped as stopped:
         tell(stopped)
         # All is saved. Python's own end would wait for threads, and have libraries complain.

@@ -12,6 +12,8 @@ import shutil
 import tensorflow as tf
 
 from keras_transformer.atomic import atomic_directory
+from keras_transformer.errors import UserError
+from keras_transformer.trainer.file_errors import named_file_errors
 
 FORMAT = 1
 DESCRIPTION, TENSORS = "checkpoint.json", "tensors"
@@ -87,7 +89,7 @@ class Checkpoints:
             if is_regular:
                 self._prune(update)
             return
-        with atomic_directory(path) as temporary:
+        with named_file_errors(path), atomic_directory(path) as temporary:
             tf.raw_ops.SaveV2(
                 prefix=str(temporary / TENSORS),
                 tensor_names=list(tensors),
@@ -117,11 +119,14 @@ class Checkpoints:
         Args:
             say: a function of a text, for what a person should know.
         """
-        for update in self.updates():
+        updates = self.updates()
+        for number, update in enumerate(updates, start=1):
             try:
                 return self.read(update)
             except DamagedCheckpointError as error:
-                say(f"{error} Going back to the checkpoint before it.")
+                is_last = number == len(updates)
+                before = "the start, as there is none" if is_last else "the checkpoint"
+                say(f"{error} Going back to {before} before it.")
                 if self.is_writer:
                     aside = f"{self.path(update).name}.{secrets.token_hex(4)}.damaged"
                     self.path(update).rename(self.directory / aside)
@@ -173,7 +178,10 @@ def _read_description(path):
     if digest != _digest(content):
         raise DamagedCheckpointError(f"{path}: damaged, {DESCRIPTION} is not as it was written.")
     if content["format"] != FORMAT:
-        raise DamagedCheckpointError(f"{path}: has format {content['format']}, expected {FORMAT}.")
+        raise UserError(
+            f"{path}: has format {content['format']}, expected {FORMAT}. Use the version of "
+            "keras_transformer that made it, or start a new run in another directory."
+        )
     return content
 
 

@@ -3,6 +3,8 @@
 import contextlib
 import json
 import os
+import signal
+import threading
 
 import tensorflow as tf
 
@@ -34,7 +36,7 @@ class Distribution:
     def __init__(self, kind):
         cluster = _cluster()
         if kind == "auto":
-            # Not the logical ones: listing them starts TensorFlow, and workers must be set up before.
+            # Listing the logical ones would start TensorFlow, and workers must be set up before.
             gpus = len(tf.config.list_physical_devices("GPU"))
             kind = "multi_worker" if len(cluster) > 1 else "mirrored" if gpus > 1 else "none"
         if kind == "multi_worker" and not cluster:
@@ -120,7 +122,8 @@ class Distribution:
 
 def _join_workers():
     try:
-        return tf.distribute.MultiWorkerMirroredStrategy()
+        with _own_signals():
+            return tf.distribute.MultiWorkerMirroredStrategy()
     except RuntimeError as error:
         if "at program startup" not in str(error):
             raise
@@ -128,6 +131,15 @@ def _join_workers():
             "TensorFlow has computed something in this process already, and can no longer join "
             "other workers. Train before anything else, or in a process of its own."
         ) from error
+
+
+@contextlib.contextmanager
+def _own_signals():
+    """Puts back what SIGTERM did before: TensorFlow's workers take it, and then do nothing."""
+    handler = signal.getsignal(signal.SIGTERM)
+    yield
+    if handler is not None and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, handler)
 
 
 def _cluster():
@@ -148,11 +160,14 @@ def _cluster():
 
 
 def _number_of_this(cluster):
-    task = json.loads(os.environ["TF_CONFIG"]).get("task", {})
-    place = (task.get("type"), int(task.get("index", 0)))
-    if place not in cluster:
-        raise UserError(
-            f"The environment variable TF_CONFIG has no worker {place[0]} {place[1]}: its 'task' "
-            "must be one of its 'cluster'."
-        )
-    return cluster.index(place)
+    task = json.loads(os.environ["TF_CONFIG"]).get("task")
+    for number, (kind, index) in enumerate(cluster):
+        if isinstance(task, dict) and (task.get("type"), str(task.get("index"))) == (
+            kind,
+            str(index),
+        ):
+            return number
+    raise UserError(
+        f"The environment variable TF_CONFIG must have a 'task' that is a worker of its 'cluster', "
+        f'such as {{"type": "worker", "index": 0}}; got {task!r}.'
+    )

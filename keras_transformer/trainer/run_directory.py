@@ -6,13 +6,18 @@ import json
 import os
 import pathlib
 import platform
+import re
+import shutil
 
 from keras_transformer.atomic import atomic_file
 from keras_transformer.errors import UserError
+from keras_transformer.trainer.file_errors import named_file_errors
 from keras_transformer.trainer.recipe import load_recipe, recipe_difference
 from keras_transformer.version import __version__
 
 RECIPE, ENVIRONMENT, LOCK = "recipe.yaml", "environment.json", ".lock"
+# What `keras_transformer.atomic` was writing when a process was killed.
+_LEFTOVER = re.compile(r"\..+\.[0-9a-f]{16}")
 
 #: What may change under way with `force`: how often something is looked at, and when to stop.
 CHANGEABLE = ("training.steps", "training.epochs", "evaluation.", "checkpoints.", "tensorboard.")
@@ -66,10 +71,12 @@ class RunDirectory:
                     f"{self.path}: is in use by another training. Wait for it, or name another "
                     "directory with --run."
                 ) from error
+            if self.is_writer:
+                self._remove_leftovers()
             yield
 
-    def take_recipe(self, recipe, force=False):
-        """Stores the recipe, or checks that the run goes on with the one it has.
+    def require_recipe(self, recipe, force=False):
+        """Raises `UserError` if the run was begun with another recipe.
 
         Args:
             recipe: the `Recipe`.
@@ -77,6 +84,9 @@ class RunDirectory:
         """
         if self.recipe_file.exists():
             self._require_same(recipe, force)
+
+    def store_recipe(self, recipe):
+        """Writes the recipe with which the run goes on."""
         self._write(self.recipe_file, recipe.to_yaml())
 
     def note_environment(self, say):
@@ -105,7 +115,7 @@ class RunDirectory:
 
     def _write(self, path, text):
         if self.is_writer:
-            with atomic_file(path) as file:
+            with named_file_errors(path), atomic_file(path) as file:
                 file.write(text)
 
     def _require_directory(self):
@@ -114,7 +124,10 @@ class RunDirectory:
             if os.path.lexists(place) and not place.is_dir():
                 raise UserError(f"{place}: is not a directory. {advice}")
         is_other = self.path.is_dir() and not self.recipe_file.exists()
-        if is_other and any(entry.name != LOCK for entry in self.path.iterdir()):
+        if is_other and any(
+            entry.name != LOCK and not _LEFTOVER.fullmatch(entry.name)
+            for entry in self.path.iterdir()
+        ):
             raise UserError(f"{self.path}: holds something that is not a run. {advice}")
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -122,6 +135,14 @@ class RunDirectory:
                 raise PermissionError
         except PermissionError as error:
             raise UserError(f"{self.path}: permission denied. {advice}") from error
+
+    def _remove_leftovers(self):
+        for entry in list(self.path.iterdir()):
+            if _LEFTOVER.fullmatch(entry.name):
+                if entry.is_dir():
+                    shutil.rmtree(entry, ignore_errors=True)
+                else:
+                    entry.unlink(missing_ok=True)
 
     def _require_same(self, recipe, force):
         try:

@@ -7,6 +7,7 @@ import pathlib
 from keras_transformer.atomic import atomic_file
 from keras_transformer.errors import UserError
 from keras_transformer.inference.evaluation import Evaluation, PoorSentence
+from keras_transformer.trainer.file_errors import named_file_errors
 from keras_transformer.trainer.training_result import TrainingResult
 
 _PATHS = ("run_directory", "tensorboard", "export")
@@ -16,7 +17,7 @@ def store_result(path, result):
     """Writes a `TrainingResult` to a file of JSON, whole or not at all."""
     content = dataclasses.asdict(result)
     content |= {name: content[name] and str(content[name]) for name in _PATHS}
-    with atomic_file(path) as file:
+    with named_file_errors(path), atomic_file(path) as file:
         file.write(json.dumps(content, ensure_ascii=False, indent=1) + "\n")
 
 

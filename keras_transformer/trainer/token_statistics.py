@@ -29,7 +29,7 @@ def token_sums(loss, labels, logits):
     totals = [
         sum_over_tokens(values, labels, loss.padding_id) for values in (smoothed, plain, is_right)
     ]
-    return tuple(total for total, _ in totals) + (totals[0][1],)
+    return (*(total for total, _ in totals), totals[0][1])
 
 
 def count_tokens(loss, labels):

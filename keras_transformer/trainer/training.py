@@ -18,6 +18,7 @@ from keras_transformer.losses import TokenCrossEntropy
 from keras_transformer.models import LanguageModel, Transformer
 from keras_transformer.trainer.checkpoints import Checkpoints, DamagedCheckpointError
 from keras_transformer.trainer.distribution import Distribution
+from keras_transformer.trainer.file_errors import named_file_errors
 from keras_transformer.trainer.growing_logs import GrowingLogs
 from keras_transformer.trainer.optimizers import make_optimizer
 from keras_transformer.trainer.preparation import prepare_data
@@ -37,6 +38,7 @@ from keras_transformer.trainer.tensorboard import (
     close_all,
     flush_all,
 )
+from keras_transformer.trainer.training_failed import TrainingFailed
 from keras_transformer.trainer.training_loop import TrainingLoop
 from keras_transformer.trainer.training_plan import TrainingPlan
 from keras_transformer.trainer.training_result import TrainingResult
@@ -99,7 +101,7 @@ def train(recipe, run_directory, *, dry_run=False, force=False, report=None, cal
             run = RunDirectory(run_directory, is_writer=distribution.is_chief or dry_run)
             with distribution.chief_first():
                 stack.enter_context(run.locked())
-                run.take_recipe(recipe, force)
+                run.require_recipe(recipe, force)
                 if run.result.exists():
                     result = read_result(run.result)
                     report.say(
@@ -108,6 +110,7 @@ def train(recipe, run_directory, *, dry_run=False, force=False, report=None, cal
                     )
                     report.end(result)
                     return result
+                run.store_recipe(recipe)
                 run.note_environment(report.say)
                 data = prepare_data(recipe, run, report)
             if dry_run:
@@ -115,7 +118,6 @@ def train(recipe, run_directory, *, dry_run=False, force=False, report=None, cal
                     data, validation_texts=data.validation_texts[:_DRY_UPDATES], tests={}
                 )
             stack.callback(close_all)
-            stack.enter_context(distribution.scope())
             report.stage("Building the model")
             training = Training(
                 recipe, run, distribution, data, report, stop, callbacks, is_dry_run=dry_run
@@ -132,7 +134,7 @@ def train(recipe, run_directory, *, dry_run=False, force=False, report=None, cal
 class Training:
     """One training: model, loops, checkpoints and logs, made from a recipe and its data.
 
-    `train` makes it and calls `resume`, `run_updates` and `finish`, in the distribution's scope.
+    `train` makes it and calls `resume`, `run_updates` and `finish`.
     """
 
     def __init__(
@@ -144,19 +146,22 @@ class Training:
         self.plan = TrainingPlan.of(
             recipe, len(data.batches), most=_DRY_UPDATES if is_dry_run else None
         )
-        self.model = make_model(recipe, data.tokenizers)
-        optimizer = make_optimizer(recipe.training, self.model.config.width, self.plan.total)
-        loss = TokenCrossEntropy(recipe.training.label_smoothing)
-        self.model.compile(optimizer, loss, jit_compile=False)
-        self.loop = TrainingLoop(
-            self.model,
-            data.batches,
-            accumulate=self.plan.accumulate,
-            jit_compile=recipe.training.xla,
-        )
-        self.validation = None
-        if data.validation_batches is not None:
-            self.validation = ValidationLoop(self.model, data.validation_batches)
+        # Nothing else is made in the scope: there, all workers must make the same variables
+        # together, and what the chief does by itself would wait for the others.
+        with distribution.scope():
+            self.model = make_model(recipe, data.tokenizers)
+            optimizer = make_optimizer(recipe.training, self.model.config.width, self.plan.total)
+            loss = TokenCrossEntropy(recipe.training.label_smoothing)
+            self.model.compile(optimizer, loss, jit_compile=False)
+            self.loop = TrainingLoop(
+                self.model,
+                data.batches,
+                accumulate=self.plan.accumulate,
+                jit_compile=recipe.training.xla,
+            )
+            self.validation = None
+            if data.validation_batches is not None:
+                self.validation = ValidationLoop(self.model, data.validation_batches)
         self.quality = self._make_quality()
         self.callbacks = [*self._make_callbacks(), *callbacks] if distribution.is_chief else []
         for callback in self.callbacks:
@@ -169,7 +174,6 @@ class Training:
         self.best, self.best_update, self.evaluations_since_best = None, None, 0
         self.seconds = 0.0
         self.resumed_from = None
-        self.is_stopped_early = False
         self._tokens_per_second = _Rate()
 
     # Going on.
@@ -190,13 +194,18 @@ class Training:
             self.window = TrainingWindow(state["window"])
             self.best, self.best_update = state["best"], state["best_update"]
             self.evaluations_since_best = state["evaluations_since_best"]
-            self.is_stopped_early = state["is_stopped_early"]
             self.seconds = state["seconds"]
             self.resumed_from = update
             self.report.say(f"Going on after update {update:,}.")
         self.loop.go_on_after(update)
         if self.distribution.is_chief:
-            self.logs.cut_to(state["logs"])
+            self.logs.cut_to(state["logs"], self.report.say)
+
+    @property
+    def is_stopped_early(self):
+        """Whether the evaluations have not become better for as long as the recipe bears it."""
+        patience = self.recipe.evaluation.stop_after
+        return patience is not None and self.evaluations_since_best >= patience
 
     def save(self, is_regular=True):
         """Writes a checkpoint of everything, or leaves the one that is there."""
@@ -209,20 +218,25 @@ class Training:
             "best": self.best,
             "best_update": self.best_update,
             "evaluations_since_best": self.evaluations_since_best,
-            "is_stopped_early": self.is_stopped_early,
             "seconds": self.seconds,
             "logs": self.logs.sizes(),
-            "batches": self.data.batches.fingerprint(),
+            "data": self._data_fingerprints(),
         }
         tensors = {name: variable.value for name, variable in variables.items()}
         self.checkpoints.save(self.loop.updates_done, tensors, state, is_regular)
 
     def _require_same_data(self, checkpoint):
-        if checkpoint.state["batches"] != self.data.batches.fingerprint():
-            raise UserError(
-                f"{checkpoint.path}: was made with other batches than the recipe's files give now. "
-                "Have they changed? Restore them, or start a new run in another directory."
-            )
+        for name, fingerprint in self._data_fingerprints().items():
+            if checkpoint.state["data"].get(name) != fingerprint:
+                raise UserError(
+                    f"{checkpoint.path}: was made with other {name} batches than the recipe's "
+                    "files give now. Have they changed? Restore them, or start a new run in "
+                    "another directory."
+                )
+
+    def _data_fingerprints(self):
+        batches = {"training": self.data.batches, "validation": self.data.validation_batches}
+        return {name: each.fingerprint() for name, each in batches.items() if each is not None}
 
     # Training.
 
@@ -293,6 +307,12 @@ class Training:
         # BLEU and chrF are the chief's; all must come to the same conclusion.
         value = logs.get(section.metric, 0.0) if self.distribution.is_chief else 0.0
         value = self.distribution.sum_over_workers(value)
+        if not np.isfinite(logs["loss"]):
+            raise TrainingFailed(
+                f"The validation loss after update {self.loop.updates_done} is not finite "
+                f"({logs['loss']}). Lower the learning rate, warm up for longer, or clip the "
+                "gradients."
+            )
         sign = -1 if section.metric == "loss" else 1
         is_best = self.best is None or sign * value > sign * self.best[section.metric]
         if is_best:
@@ -300,8 +320,6 @@ class Training:
             self.best_update, self.evaluations_since_best = self.loop.updates_done, 0
         else:
             self.evaluations_since_best += 1
-        patience = section.stop_after
-        self.is_stopped_early = patience is not None and self.evaluations_since_best >= patience
         self._log("validation", logs)
         self.seconds += time.perf_counter() - start
         figures = ", ".join(metric_phrase(name, value) for name, value in logs.items())
@@ -327,14 +345,15 @@ class Training:
 
     def finish(self):
         """Makes the final weights, judges them, exports them, and returns the `TrainingResult`."""
-        if not self.distribution.is_chief:
-            return None
         start = time.perf_counter()
+        self.distribution.sum_over_workers(0)  # all wait until the chief has saved the last update
         self._take_final_weights()
         validation = {}
-        if self.validation is not None and self.distribution.workers == 1:
+        if self.validation is not None:
             self.report.busy("Evaluating the final weights")
             validation = self.validation.measure(most=_DRY_UPDATES if self.is_dry_run else None)
+        if not self.distribution.is_chief:
+            return None
         if self.quality is not None and self.data.validation_texts:
             validation |= self.quality.measure()
         tests, samples = self._run_tests()
@@ -374,7 +393,7 @@ class Training:
             with moving_averages(self.model):
                 values = {name: variable.numpy() for name, variable in self._weights().items()}
         elif section.final == "best" and self.best_update is not None:
-            values = self.checkpoints.read(self.best_update).tensors(f"{WEIGHTS}/")
+            values = self._best_weights()
         else:
             values = mean_weights(self._sound_checkpoints(section.average))
         assign_variables(self._weights(), values, self.run.checkpoints)
@@ -382,6 +401,16 @@ class Training:
     def _weights(self):
         variables = training_variables(self.model)
         return {name: value for name, value in variables.items() if name.startswith(f"{WEIGHTS}/")}
+
+    def _best_weights(self):
+        try:
+            return self.checkpoints.read(self.best_update).tensors(f"{WEIGHTS}/")
+        except DamagedCheckpointError as error:
+            raise UserError(
+                f"{error} It held the best weights. To take others, give --force and "
+                "--set checkpoints.final=average or last; to make them again, give another "
+                "directory with --run."
+            ) from error
 
     def _sound_checkpoints(self, count):
         sound = []
@@ -420,19 +449,22 @@ class Training:
             examples=[texts[0] for texts in self.data.validation_texts[:_EXAMPLES]],
         )
         shutil.rmtree(self.run.model, ignore_errors=True)  # of an end that was interrupted
-        trained.save(self.run.path)
+        with named_file_errors(self.run.model):
+            trained.save(self.run.path)
         section = self.recipe.export
         if not section.enabled:
             return None
         directory = pathlib.Path(section.to or self.run.export, self.recipe.name)
         search = self.recipe.evaluation.search_settings()
-        return export_model(trained, directory, search=search, weights=section.weights)
+        with named_file_errors(directory):
+            return export_model(trained, directory, search=search, weights=section.weights)
 
     # What there is to tell.
 
     def _tell(self, method, *arguments):
-        for callback in self.callbacks:
-            getattr(callback, method)(*arguments)
+        with named_file_errors(self.run.tensorboard):
+            for callback in self.callbacks:
+                getattr(callback, method)(*arguments)
 
     def _make_quality(self):
         is_wanted = self.recipe.task == "translation" and self.distribution.is_chief
@@ -464,7 +496,8 @@ class Training:
         is_translated = self.quality is not None and texts and self.recipe.evaluation.sentences
         if is_translated:
             yield self.quality
-        yield TrainingScalars(directory, every=section.every)
+        # It is told about the updates that are due, and of no others.
+        yield TrainingScalars(directory, every=None)
         if is_translated and section.samples:
             yield SampleTranslations(directory, self.quality, rows=section.samples)
         if section.attention and texts:

@@ -126,10 +126,10 @@ class TrainingLoop:
         last = f" to {batch + self.accumulate - 1}" if self.accumulate > 1 else ""
         what = "loss" if not np.isfinite(record.statistics.loss) else "gradient"
         raise TrainingFailed(
-            f"The {what} of update {record.number} is not finite (epoch {epoch}, batch {batch}{last}"
-            f", loss {record.statistics.logs()['loss']}, gradient norm {record.gradient_norm}, "
-            f"learning rate {record.learning_rate:.3g}). The update was not made. Lower the "
-            "learning rate, warm up for longer, or clip the gradients."
+            f"The {what} of update {record.number} is not finite (epoch {epoch}, batch "
+            f"{batch}{last}, loss {record.statistics.logs()['loss']}, gradient norm "
+            f"{record.gradient_norm}, learning rate {record.learning_rate:.3g}). The update was "
+            "not made. Lower the learning rate, warm up for longer, or clip the gradients."
         )
 
     def _trace_updates(self, iterator, updates):
@@ -149,11 +149,9 @@ class TrainingLoop:
     def _trace_update(self, iterator):
         strategy = self._replicas.strategy
         batches = [next(iterator) for _ in range(self.accumulate)]
-        gradients, row = strategy.run(self._gradients_of_batches, (batches,))
-        row = strategy.experimental_local_results(row)[0]  # they are all alike
-        # With a scaled loss, gradients that overflow are the optimizer's business.
-        watched = row[:-2] if self._scales_loss else row
-        is_finite = tf.reduce_all(tf.math.is_finite(watched))
+        gradients, *of_all = strategy.run(self._gradients_of_batches, (batches,))
+        # Those are alike on all replicas.
+        row, is_finite = (strategy.experimental_local_results(value)[0] for value in of_all)
         tf.cond(is_finite, lambda: self._trace_apply(gradients), tf.no_op)
         return row, is_finite
 
@@ -164,12 +162,11 @@ class TrainingLoop:
     def _apply(self, gradients):
         self.optimizer.apply(gradients, self.model.trainable_variables)
 
-    @property
-    def _scales_loss(self):
-        return hasattr(self.optimizer, "inner_optimizer")
-
     def _gradients_of_batches(self, batches):
-        """The gradients of an update, and its row of `_FIELDS`, both summed over all replicas."""
+        """The gradients of an update, its row of `_FIELDS`, and whether the update can be made.
+
+        All are of all replicas together.
+        """
         tokens = self._replicas.sum(
             tf.add_n([count_tokens(self.loss, labels) for _, labels in batches])
         )
@@ -184,7 +181,11 @@ class TrainingLoop:
         inner = getattr(self.optimizer, "inner_optimizer", self.optimizer)
         rate = tf.convert_to_tensor(inner.learning_rate)
         row = tf.concat([sums, [tf.cast(norm, tf.float32), tf.cast(rate, tf.float32)]], axis=0)
-        return gradients, tf.cast(row, tf.float64)
+        # Gradients that overflow because the loss is scaled up are the optimizer's business: it
+        # leaves the update out and lowers the scale.
+        is_gradient_finite = tf.math.is_finite(norm) | (scale > 1.0)
+        is_finite = tf.reduce_all(tf.math.is_finite(sums)) & is_gradient_finite
+        return gradients, tf.cast(row, tf.float64), is_finite
 
     def _trace_part(self, inputs, labels, tokens):
         """The gradients of one batch's share of the loss, and what is counted over its tokens."""

@@ -55,7 +55,9 @@ class TrainingScalars(EventCallback):
         self._write(VALIDATION, logs or {})
 
     def _write(self, part, logs):
-        with self.writing(part):
+        # TensorBoard has numbers of 32 bits: one beyond them, such as a perplexity that has
+        # exploded, is infinite there.
+        with self.writing(part), np.errstate(over="ignore"):
             for name, value in logs.items():
                 if np.ndim(value) == 0:
-                    tf.summary.scalar(name, float(value))
+                    tf.summary.scalar(name, np.float32(value))

@@ -1,0 +1,55 @@
+"""What goes wrong with files, told in one line that names the place."""
+
+import contextlib
+import errno
+import os
+
+import tensorflow as tf
+
+# TensorFlow has errors of its own, of several kinds; the system's words are in all of them.
+_REASONS = tuple(
+    os.strerror(code)
+    for code in (
+        errno.ENOSPC,
+        errno.EDQUOT,
+        errno.EFBIG,
+        errno.EIO,
+        errno.EROFS,
+        errno.ESTALE,
+        errno.EACCES,
+    )
+)
+
+
+@contextlib.contextmanager
+def named_file_errors(place):
+    """Inside, a file that cannot be written is an `OSError` whose one line names the place.
+
+    TensorFlow's own errors about files become one, too; all its other errors pass as they are.
+
+    Args:
+        place: a path, for errors that do not say which file it was.
+
+    >>> with named_file_errors("runs/dates/metrics.jsonl"):
+    ...     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    Traceback (most recent call last):
+    OSError: runs/dates/metrics.jsonl: No space left on device. Put that right, and the same command
+    goes on from the last checkpoint.
+    """
+    try:
+        yield
+    except tf.errors.OpError as error:
+        reason = next((reason for reason in _REASONS if reason in error.message), None)
+        if reason is None:
+            raise
+        raise _named(place, reason) from error
+    except OSError as error:
+        if error.errno is None:  # it is named already
+            raise
+        raise _named(error.filename or place, os.strerror(error.errno)) from error
+
+
+def _named(place, reason):
+    return OSError(
+        f"{place}: {reason}. Put that right, and the same command goes on from the last checkpoint."
+    )

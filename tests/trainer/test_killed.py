@@ -1,0 +1,47 @@
+"""Processes that are killed: the script for it, with fewer kills than a person would ask for."""
+
+import pathlib
+import subprocess
+import sys
+
+import keras_transformer
+
+ROOT = pathlib.Path(keras_transformer.__file__).parents[1]
+
+
+def test_kill_nine_sigterm_and_ctrl_c(tmp_path):
+    script = ROOT / "training" / "reliability" / "kill_nine.py"
+    command = [sys.executable, str(script), "--kills", "2", "--directory", str(tmp_path / "runs")]
+    finished = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+    lines = finished.stdout.splitlines()
+    assert [line.split()[1] for line in lines if line[:4].strip().isdigit()] == [
+        "SIGKILL",
+        "SIGKILL",
+        "SIGTERM",
+        "SIGINT",
+    ]
+    assert lines[-1] == "Weights, optimizer, metrics and events are the same, bit for bit."
+
+
+def test_a_difference_is_found(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "training" / "reliability"))
+    import kill_nine
+
+    for name in ("one", "other"):
+        run = tmp_path / name
+        for file in (
+            "checkpoints/update_00000002/tensors.data-00000-of-00001",
+            "metrics.jsonl",
+            "model/model.weights.h5",
+            "tensorboard/train/nothing",
+            "tensorboard/validation/nothing",
+        ):
+            (run / file).parent.mkdir(parents=True, exist_ok=True)
+            (run / file).write_text(file)
+    assert list(kill_nine.differing(tmp_path / "one", tmp_path / "other")) == []
+    (tmp_path / "other" / "metrics.jsonl").write_text("something else")
+    assert list(kill_nine.differing(tmp_path / "one", tmp_path / "other")) == ["metrics.jsonl"]
+    (tmp_path / "other" / "checkpoints" / "update_00000002").rename(tmp_path / "gone")
+    (text,) = kill_nine.differing(tmp_path / "one", tmp_path / "other")
+    assert text.startswith("checkpoints: [], not ['checkpoints/update_00000002/tensors.data")

@@ -1,0 +1,128 @@
+"""From a recipe to batches: what is made, what is found again, what a person is told."""
+
+import pytest
+
+from keras_transformer.data import DocumentBatches, PackedBatches, PairBatches
+from keras_transformer.errors import UserError
+from keras_transformer.trainer.preparation import prepare_data
+from keras_transformer.trainer.progress import TrainingReport
+from keras_transformer.trainer.recipe import load_recipe
+from keras_transformer.trainer.run_directory import RunDirectory
+from tests.phrases import make_pairs
+
+RECIPE = """
+name: phrases
+task: translation
+data: {train: train.tsv, validation: validation.tsv, test: {last: [validation.tsv]}}
+text: {tokenizer: bytes}
+model: {preset: tiny, width: 16}
+batches: {tokens: 600, max_length: 64, max_buckets: 3}
+training: {steps: 20}
+evaluation: {sentences: 3}
+"""
+
+
+class KeepingReport(TrainingReport):
+    """Keeps what it is told."""
+
+    def __init__(self):
+        self.stages, self.said = [], []
+
+    def stage(self, text):
+        self.stages.append(text)
+
+    def say(self, text):
+        self.said.append(text)
+
+
+@pytest.fixture
+def prepare(tmp_path, monkeypatch):
+    """Prepares the recipe with some of its values replaced; returns data and report."""
+    monkeypatch.chdir(tmp_path)
+    lines = ["\t".join(pair) + "\n" for pair in make_pairs()[::5]]
+    (tmp_path / "train.tsv").write_text("".join(lines[8:]), encoding="utf-8")
+    (tmp_path / "validation.tsv").write_text("".join(lines[:8]), encoding="utf-8")
+    (tmp_path / "train.txt").write_text("a text\n\nanother text\n" * 20, encoding="utf-8")
+    (tmp_path / "recipe.yaml").write_text(RECIPE, encoding="utf-8")
+
+    def prepared(*overrides, is_writer=True):
+        recipe = load_recipe("recipe.yaml", overrides)
+        run = RunDirectory("run", is_writer)
+        run.path.mkdir(exist_ok=True)
+        report = KeepingReport()
+        return prepare_data(recipe, run, report), report
+
+    return prepared
+
+
+def test_everything_that_a_training_reads(prepare):
+    data, report = prepare()
+    assert isinstance(data.batches, PairBatches)
+    assert data.batches.report().examples == 42
+    assert data.validation_batches.report().examples == 8
+    assert data.tokenizers.is_shared
+    assert data.validation_texts == make_pairs()[:15:5]
+    assert data.tests == {"last": make_pairs()[:40:5]}
+    assert [stage.partition(" ")[0] for stage in report.stages] == [
+        "Opening", "Reading", "Reading", "Reading", "Learning", "Tokenising", "Tokenising"
+    ]  # fmt: skip
+
+
+def test_second_time_everything_is_found(prepare):
+    first, _ = prepare()
+    again, report = prepare()
+    assert not [stage for stage in report.stages if stage.startswith(("Reading", "Learning"))]
+    assert report.said == []
+    assert again.batches.fingerprint() == first.batches.fingerprint()
+
+
+def test_worker_that_does_not_see_the_files_of_the_first_is_told(prepare):
+    with pytest.raises(
+        UserError, match=r"run: the first worker's files are not here\. .*all workers share\."
+    ):
+        prepare(is_writer=False)
+    data, _ = prepare()
+    others, _ = prepare(is_writer=False)
+    assert others.batches.fingerprint() == data.batches.fingerprint()
+
+
+def test_vocabularies_may_be_learned_apart(prepare):
+    data, report = prepare(
+        "text.tokenizer=sentencepiece", "text.vocabulary_size=300", "text.shared=false"
+    )
+    assert not data.tokenizers.is_shared
+    stages = [stage for stage in report.stages if "Learning" in stage]
+    assert stages == [
+        "Learning a vocabulary of 300 ids for the source",
+        "Learning a vocabulary of 300 ids for the target",
+    ]
+
+
+def test_long_training_examples_are_told_about_and_no_validation_example_is_missing(prepare):
+    data, report = prepare("batches.max_length=24")
+    kept = data.batches.report().examples
+    assert kept < 42
+    assert report.said == [
+        f"{42 - kept} of 42 training examples are longer than batches.max_length=24 and are left "
+        "out."
+    ]
+    assert data.validation_batches.report().examples == 8
+
+
+def test_too_few_tokens_are_told_by_the_names_of_the_recipe(prepare):
+    with pytest.raises(UserError, match=r"`batches\.tokens`"):
+        prepare("batches.tokens=10")
+
+
+@pytest.mark.parametrize(("packed", "kind"), [("true", PackedBatches), ("false", DocumentBatches)])
+def test_language_model_reads_documents(prepare, packed, kind):
+    data, _ = prepare(
+        "task=language_model",
+        "data={train: train.txt, kind: blank-line-documents}",
+        f"batches.packed={packed}",
+        "evaluation={}",
+    )
+    assert type(data.batches) is kind
+    assert data.validation_batches is None
+    assert data.validation_texts == []
+    assert data.tests == {}

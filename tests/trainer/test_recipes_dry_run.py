@@ -1,0 +1,65 @@
+"""Every recipe in training/recipes builds all that it describes, and makes two updates of it."""
+
+import gzip
+import pathlib
+
+import pytest
+
+from keras_transformer.cli.main import main
+from keras_transformer.trainer.recipe import load_recipe
+from tests.phrases import make_pairs
+
+RECIPES = pathlib.Path(__file__).parents[2] / "training" / "recipes"
+# Tokens of a batch that a CPU is through with in seconds. The slow test takes the recipe's own.
+FEW_TOKENS = {
+    "language_model": 512,
+    "wmt14_en_de_base": 256,
+    "wmt14_en_de_big": 256,
+}
+DEAR = ("wmt14_en_de_big",)  # gigabytes of weights and moments
+
+
+def write_corpus(files):
+    """Writes phrases at the paths that a recipe names; of documents there is one file."""
+    columns = list(zip(*make_pairs()[::5], strict=True))[-len(files) :]
+    for file, texts in zip(files, columns, strict=True):
+        path = pathlib.Path(file.replace("*", "_1"))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        opened = gzip.open if path.suffix == ".gz" else open
+        with opened(path, "wt", encoding="utf-8") as out:
+            out.write(("\n" if len(files) == 2 else "\n\n").join(texts) + "\n")
+
+
+def dry_run(path, directory, monkeypatch, *options):
+    monkeypatch.chdir(directory)
+    data = load_recipe(path).data
+    if data.builtin is None:
+        for files in (data.train, data.validation, *data.test.values()):
+            write_corpus(list(files))
+    before = sorted(pathlib.Path().rglob("*"))
+    # Determinism cannot be switched off again, and other tests are in this process.
+    sets = ["training.deterministic=false", *options]
+    arguments = [part for setting in sets for part in ("--set", setting)]
+    assert main(["train", str(path), "--dry-run", *arguments]) == 0
+    assert sorted(pathlib.Path().rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(path.stem, marks=pytest.mark.slow if path.stem in DEAR else [])
+        for path in sorted(RECIPES.glob("*.yaml"))
+    ],
+)
+def test_recipe_makes_two_updates_and_leaves_nothing_behind(name, tmp_path, monkeypatch, capfd):
+    few = [f"batches.tokens={FEW_TOKENS[name]}"] if name in FEW_TOKENS else []
+    dry_run(RECIPES / f"{name}.yaml", tmp_path, monkeypatch, *few)
+    told = capfd.readouterr()
+    assert "Traceback" not in told.err
+    assert "update 2 of 2" in told.err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FEW_TOKENS)
+def test_recipe_makes_two_updates_of_its_full_size(name, tmp_path, monkeypatch):
+    dry_run(RECIPES / f"{name}.yaml", tmp_path, monkeypatch)
