@@ -1,10 +1,14 @@
 """Set before TensorFlow starts: quiet, and one thread for each of pytest's parallel workers."""
 
 import contextlib
+import gc
 import io
 import os
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+# XLA does all of its own work, but LLVM does not polish machine code that runs once or twice:
+# half the time of whatever a test compiles.
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
     os.environ.setdefault("TF_NUM_INTEROP_THREADS", "1")
@@ -13,6 +17,10 @@ import hypothesis
 import keras
 import numpy as np
 import pytest
+
+# What imports made stays until the end: the collector need not look at it again and again.
+gc.collect()
+gc.freeze()
 
 # Property tests are never judged by the clock, and draw the same examples every time.
 hypothesis.settings.register_profile("keras_transformer", deadline=None, derandomize=True)

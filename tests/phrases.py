@@ -71,7 +71,7 @@ def train():
         width=64,
         feed_forward_width=128,
         encoder_layers=1,
-        decoder_layers=2,
+        decoder_layers=1,
         dropout=0.0,
         order="pre",
         max_length=64,
@@ -85,6 +85,8 @@ def train():
     }
     labels = _padded([[*row, END_ID] for row in target])
     model.compile(keras.optimizers.Adam(5e-3), TokenCrossEntropy())
+    # Or its first step makes variables, and is traced a second time without that.
+    model.optimizer.build(model.trainable_variables)
     model.fit(inputs, labels, batch_size=50, epochs=20, verbose=0)
     return TrainedModel(
         model,

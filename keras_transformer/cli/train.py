@@ -66,14 +66,13 @@ def run(arguments):
 
     import_tensorflow_quietly()
     from keras_transformer.trainer.stop_signal import StopSignal
-    from keras_transformer.trainer.stop_signal import StopSignal
     from keras_transformer.trainer.training_failed import TrainingFailed
     from keras_transformer.trainer.training_stopped import TrainingStopped
 
     try:
         train_by_recipe(arguments)
     except StopSignal:
-        tell("Stopped before or after the updates, where nothing is lost. The same command goes on.")
+        tell("Stopped where nothing is lost. The same command goes on from there.")
         raise
     except TrainingStopped as stopped:
         tell(stopped)

@@ -440,7 +440,6 @@ class Training:
         return tests, samples
 
     def _export(self, quality):
-        self.report.busy("Exporting")
         trained = TrainedModel(
             self.model,
             self.data.tokenizers,
@@ -454,6 +453,7 @@ class Training:
         section = self.recipe.export
         if not section.enabled:
             return None
+        self.report.busy("Exporting")
         directory = pathlib.Path(section.to or self.run.export, self.recipe.name)
         search = self.recipe.evaluation.search_settings()
         with named_file_errors(directory):

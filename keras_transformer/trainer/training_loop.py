@@ -123,7 +123,10 @@ class TrainingLoop:
 
     def _fail(self, record):
         epoch, batch = self.position(record.number - 1)
-        last = f" to {batch + self.accumulate - 1}" if self.accumulate > 1 else ""
+        last_epoch, last_batch = divmod(record.number * self.accumulate - 1, len(self.batches))
+        last = "" if self.accumulate == 1 else f" to {last_batch}"
+        if last_epoch > epoch:
+            last += f" of epoch {last_epoch}"
         what = "loss" if not np.isfinite(record.statistics.loss) else "gradient"
         raise TrainingFailed(
             f"The {what} of update {record.number} is not finite (epoch {epoch}, batch "

@@ -1,5 +1,6 @@
 """Every registered attention mechanism, alone and in `MultiHeadAttention`."""
 
+import functools
 import importlib
 
 import keras
@@ -157,23 +158,35 @@ def test_the_future_is_not_seen(name, dtype, training, dropout, jit, random):
     assert not np.any(np.triu(np.float32(weights), k=1))
 
 
+IS_TOKEN = np.arange(T) < np.array([[7], [5], [2]])
+
+
 @every_mechanism
 @ways
-@pytest.mark.parametrize("is_implicit", [True, False])
-def test_padding_is_not_seen(name, dtype, training, dropout, jit, is_implicit, random):
+def test_padding_is_not_seen(name, dtype, training, dropout, jit, random):
     layer = built(name, random, dropout=dropout, dtype=dtype)
-    is_token = np.arange(T) < np.array([[7], [5], [2]])
+    function = tf.function(
+        lambda x: layer(x, mask=tf.constant(IS_TOKEN), training=training), jit_compile=jit
+    )
+    check_padding_is_not_seen(layer, function, random)
 
-    @tf.function(jit_compile=jit)
-    def function(x):
-        if is_implicit:
-            return layer(x, mask=tf.constant(is_token), training=training)
-        return layer(x, attention_mask=tf.constant(is_token[:, None]), training=training)
 
+@every_mechanism
+@pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16", "mixed_float16"])
+def test_padding_that_the_caller_masks_is_not_seen(name, dtype, random):
+    layer = built(name, random, dropout=0.3, dtype=dtype)
+    for training in (False, True):
+        function = functools.partial(
+            layer, attention_mask=tf.constant(IS_TOKEN[:, None]), training=training
+        )
+        check_padding_is_not_seen(layer, function, random)
+
+
+def check_padding_is_not_seen(layer, function, random):
     x = random.normal(0, 1, (B, T, M)).astype("float32")
-    before, after = with_same_dropout(layer, function, x, perturbed(x, ~is_token, random))
-    np.testing.assert_array_equal(before[is_token], after[is_token])
-    assert not np.array_equal(before[~is_token], after[~is_token])
+    before, after = with_same_dropout(layer, function, x, perturbed(x, ~IS_TOKEN, random))
+    np.testing.assert_array_equal(before[IS_TOKEN], after[IS_TOKEN])
+    assert not np.array_equal(before[~IS_TOKEN], after[~IS_TOKEN])
 
 
 @every_cross_mechanism
@@ -222,8 +235,7 @@ def test_a_fully_masked_row_gives_zeros(name, dtype, jit, random):
 
 
 @every_cached_mechanism
-@pytest.mark.parametrize("key_heads", [4, 2, 1])
-@pytest.mark.parametrize("jit", [False, True])
+@pytest.mark.parametrize(("key_heads", "jit"), [(4, False), (2, False), (1, False), (2, True)])
 def test_cached_steps_equal_the_full_pass(name, key_heads, jit, random):
     """In steps of 3, 1, 1, … positions, for rows with padding in front, within and behind."""
     layer = built(name, random, num_key_value_heads=key_heads)

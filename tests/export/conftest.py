@@ -1,9 +1,12 @@
-"""The small export, written once; tests get copies that they may damage."""
+"""What is dear to make: the small export, of which tests get copies to damage, and signatures."""
 
 import shutil
 
 import pytest
 
+from keras_transformer.export import TrainedModel
+from keras_transformer.export.modules import make_text_module
+from tests import phrases
 from tests.export.small_export import write_small_export
 
 
@@ -23,3 +26,10 @@ def other_export(tmp_path_factory):
 def export(written_export, tmp_path):
     """A copy to damage: <tmp_path>/small/1."""
     return shutil.copytree(written_export, tmp_path / "small" / "1")
+
+
+@pytest.fixture(scope="session")
+def functions(phrases_run):
+    """The signatures of the model that translates phrases, in memory."""
+    trained = TrainedModel.load(phrases_run)
+    return make_text_module(trained, phrases.SEARCH, phrases.LIMITS).functions

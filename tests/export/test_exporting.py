@@ -19,7 +19,6 @@ from keras_transformer.export import (
     open_text_model,
 )
 from keras_transformer.export.manifest import read_manifest
-from keras_transformer.export.modules import make_text_module
 from keras_transformer.export.saved_model_file import read_meta_graph
 from keras_transformer.text import ByteTokenizer, TokenizerPair
 from tests import phrases
@@ -43,11 +42,10 @@ def attributes(directory):
     }
 
 
-def test_the_export_answers_as_the_model_in_memory(phrases_run, phrases_export):
-    memory = make_text_module(TrainedModel.load(phrases_run), phrases.SEARCH, phrases.LIMITS)
+def test_the_export_answers_as_the_model_in_memory(functions, phrases_export):
     export = open_text_model(phrases_export)
     assert set(export.signatures) == SIGNATURES
-    mine = memory.functions["n_best"](text=tf.constant(TEXTS))
+    mine = functions["n_best"](text=tf.constant(TEXTS))
     theirs = export.signatures["n_best"](text=tf.constant(TEXTS))
     assert mine["text"].numpy().tolist() == theirs["text"].numpy().tolist()
     np.testing.assert_allclose(mine["score"], theirs["score"], rtol=1e-5, atol=1e-5)

@@ -23,12 +23,6 @@ from tests import phrases
 SMALL = {"width": 16, "feed_forward_width": 32, "num_heads": 2, "max_length": 32}
 
 
-@pytest.fixture(scope="module")
-def functions(phrases_run):
-    trained = TrainedModel.load(phrases_run)
-    return make_text_module(trained, phrases.SEARCH, phrases.LIMITS).functions
-
-
 def translate(functions, texts, signature="serving_default"):
     found = functions[signature](text=tf.constant(texts, tf.string))
     return found["text"].numpy(), found["score"].numpy()

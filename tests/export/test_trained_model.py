@@ -33,10 +33,18 @@ def make_trained(**settings):
     )
 
 
+@pytest.fixture(scope="module")
+def written_run(tmp_path_factory):
+    """Nobody changes this one."""
+    directory = tmp_path_factory.mktemp("runs") / "run"
+    make_trained().save(directory)
+    return directory
+
+
 @pytest.fixture
-def saved(tmp_path):
-    make_trained().save(tmp_path / "run")
-    return tmp_path / "run"
+def saved(written_run, tmp_path):
+    """A copy to damage."""
+    return shutil.copytree(written_run, tmp_path / "run")
 
 
 @pytest.mark.parametrize("settings", [{}, {"attention": "shaw", "positions": "learned"}])

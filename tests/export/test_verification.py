@@ -1,8 +1,6 @@
 """Every way in which an export can be broken ends in one line; the whole one is verified."""
 
-import contextlib
 import json
-import os
 import pathlib
 import shutil
 import sys
@@ -22,6 +20,7 @@ from tests.export.small_export import (
     manifest_content,
     save_module,
 )
+from tests.nobody import as_nobody
 
 DATA = "variables/variables.data-00000-of-00001"
 INDEX = "variables/variables.index"
@@ -68,17 +67,6 @@ def test_a_whole_export(written_export):
 def test_no_saved_model(export):
     (export / "saved_model.pb").unlink()
     assert f"no saved_model.pb in {export}" in refusal_of(export)
-
-
-@contextlib.contextmanager
-def as_nobody():
-    """Whom the permissions of files apply to, even if root runs the tests."""
-    user = os.geteuid()
-    os.seteuid(65534 if user == 0 else user)
-    try:
-        yield
-    finally:
-        os.seteuid(user)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,9 @@ import pathlib
 import subprocess
 import sys
 
+import h5py
+import numpy as np
+
 import keras_transformer
 
 ROOT = pathlib.Path(keras_transformer.__file__).parents[1]
@@ -24,6 +27,11 @@ def test_kill_nine_sigterm_and_ctrl_c(tmp_path):
     assert lines[-1] == "Weights, optimizer, metrics and events are the same, bit for bit."
 
 
+def write_weights(run, value):
+    with h5py.File(run / "model" / "model.weights.h5", "w") as file:
+        file["layers/dense/vars/0"] = np.float32([value])
+
+
 def test_a_difference_is_found(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "training" / "reliability"))
     import kill_nine
@@ -33,15 +41,20 @@ def test_a_difference_is_found(tmp_path, monkeypatch):
         for file in (
             "checkpoints/update_00000002/tensors.data-00000-of-00001",
             "metrics.jsonl",
-            "model/model.weights.h5",
             "tensorboard/train/nothing",
             "tensorboard/validation/nothing",
         ):
             (run / file).parent.mkdir(parents=True, exist_ok=True)
             (run / file).write_text(file)
+        (run / "model").mkdir()
+        write_weights(run, 1.0)
     assert list(kill_nine.differing(tmp_path / "one", tmp_path / "other")) == []
     (tmp_path / "other" / "metrics.jsonl").write_text("something else")
-    assert list(kill_nine.differing(tmp_path / "one", tmp_path / "other")) == ["metrics.jsonl"]
+    write_weights(tmp_path / "other", 1.0000001)
+    assert list(kill_nine.differing(tmp_path / "one", tmp_path / "other")) == [
+        "metrics.jsonl",
+        "model/model.weights.h5",
+    ]
     (tmp_path / "other" / "checkpoints" / "update_00000002").rename(tmp_path / "gone")
     (text,) = kill_nine.differing(tmp_path / "one", tmp_path / "other")
     assert text.startswith("checkpoints: [], not ['checkpoints/update_00000002/tensors.data")

@@ -189,6 +189,12 @@ class Recipe:
                 "`text.sampling` must be 0 for packed rows, whose lengths are fixed; got "
                 f"{self.text.sampling}. Or set `batches.packed` to false."
             )
+        if self.data.test:
+            yield (
+                "`data.test` must be left out for the task 'language_model': tests compare "
+                f"translations with references; got {', '.join(self.data.test)}. Name the files in "
+                "`data.validation`."
+            )
         if self.evaluation.metric != "loss":
             yield (
                 "`evaluation.metric` must be loss for the task 'language_model', which has no "

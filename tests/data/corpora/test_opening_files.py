@@ -2,14 +2,13 @@
 
 import os
 import re
-import subprocess
-import sys
 import tempfile
 
 import pytest
 
 from keras_transformer.data import LineDocuments
 from keras_transformer.errors import UserError
+from tests.nobody import as_nobody
 
 
 def test_missing_file_names_path_and_current_directory(tmp_path, monkeypatch):
@@ -40,22 +39,8 @@ def test_named_pipe_is_refused_without_waiting(tmp_path):
         LineDocuments(tmp_path / "pipe")
 
 
-READ_AS_NOBODY = """
-import os, sys
-from keras_transformer.data import LineDocuments
-from keras_transformer.errors import UserError
-if os.getuid() == 0:
-    os.setgroups([]); os.setgid(65534); os.setuid(65534)
-for path in sys.argv[1:]:
-    try:
-        print(list(LineDocuments(path)))
-    except UserError as error:
-        print(error)
-"""
-
-
 def test_unreadable_files():
-    # pytest's own directory is closed to the user that the child becomes.
+    # pytest's own directory is closed to nobody.
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o755)
         readable, closed = os.path.join(folder, "readable"), os.path.join(folder, "closed")
@@ -68,13 +53,14 @@ def test_unreadable_files():
         os.chmod(closed, 0o000)
         os.chmod(os.path.dirname(inside), 0o000)
         try:
-            command = [sys.executable, "-c", READ_AS_NOBODY, readable, closed, inside]
-            run = subprocess.run(command, capture_output=True, text=True, check=True)
+            with as_nobody():
+                assert list(LineDocuments(readable)) == [("text",)]
+                for path in (closed, inside):
+                    with pytest.raises(UserError) as caught:
+                        list(LineDocuments(path))
+                    assert str(caught.value) == (
+                        f"{path}: permission denied. Make the file and its directories readable: "
+                        "chmod u+r."
+                    )
         finally:
             os.chmod(os.path.dirname(inside), 0o700)
-    remedy = "permission denied. Make the file and its directories readable: chmod u+r."
-    assert run.stdout.splitlines() == [
-        "[('text',)]",
-        f"{closed}: {remedy}",
-        f"{inside}: {remedy}",
-    ]

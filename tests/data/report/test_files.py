@@ -4,8 +4,6 @@ import io
 import json
 import os
 import re
-import subprocess
-import sys
 import tempfile
 
 import numpy as np
@@ -17,6 +15,7 @@ from keras_transformer.data.report.data_report import FORMAT, make_data_report
 from keras_transformer.data.report.files import require_report_directory, save_data_report
 from keras_transformer.data.report.picture import draw_data_report
 from keras_transformer.errors import UserError
+from tests.nobody import as_nobody
 
 PAIRS = [("ein Satz" * n, "a sentence" * n) for n in range(1, 20)]
 
@@ -108,24 +107,10 @@ def test_a_file_cannot_be_the_directory(tmp_path):
         require_report_directory(tmp_path / "file" / "folder")
 
 
-WRITE_AS_NOBODY = """
-import os, sys
-from keras_transformer.data.report.files import require_report_directory
-from keras_transformer.errors import UserError
-if os.getuid() == 0:
-    os.setgroups([]); os.setgid(65534); os.setuid(65534)
-try:
-    require_report_directory(os.path.join(sys.argv[1], "folder"))
-except UserError as error:
-    print(error)
-"""
-
-
 def test_a_directory_that_cannot_be_written():
-    # pytest's own directory is closed to the user that the child becomes.
+    # pytest's own directory is closed to nobody.
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o555)
-        result = subprocess.run(
-            [sys.executable, "-c", WRITE_AS_NOBODY, folder], capture_output=True, text=True
-        )
-    assert re.search(r"permission denied\)\. Name another directory with `out", result.stdout)
+        message = r"permission denied\)\. Name another directory with `out"
+        with as_nobody(), pytest.raises(UserError, match=message):
+            require_report_directory(os.path.join(folder, "folder"))

@@ -1,4 +1,6 @@
+import errno
 import logging
+import resource
 import shutil
 import subprocess
 import sys
@@ -205,27 +207,18 @@ def test_removes_what_a_killed_process_left(tmp_path, pairs):
 
 def test_a_full_disk_leaves_nothing_behind(tmp_path):
     # A limit on the size of files stands for a full disk: both fail in the middle of a write.
-    code = """
-        import errno, resource, sys
-        from keras_transformer.data import MemoryCorpus, tokenise_corpus
-        from keras_transformer.text import ByteTokenizer
-        corpus = MemoryCorpus([(f"number {n}", "x") for n in range(50_000)])
-        resource.setrlimit(resource.RLIMIT_FSIZE, (500_000, 500_000))
-        try:
-            tokenise_corpus(corpus, ByteTokenizer(), sys.argv[1])
-        except OSError as error:
-            print(errno.errorcode[error.errno], error)
-    """
+    corpus = MemoryCorpus([(f"number {n}", "x") for n in range(50_000)])
     directory = tmp_path / "caches"
-    process = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code), directory],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert "EFBIG" in process.stdout
-    assert "while writing the token cache: make room, or move the cache" in process.stdout
-    assert str(directory) in process.stdout
+    message = "while writing the token cache: make room, or move the cache"
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (500_000, limits[1]))
+    try:
+        with pytest.raises(OSError, match=message) as caught:
+            tokenise_corpus(corpus, ByteTokenizer(), directory)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert caught.value.errno == errno.EFBIG
+    assert str(directory) in str(caught.value)
     assert [path.suffix for path in directory.iterdir()] == [".lock"]
 
 

@@ -332,6 +332,7 @@ def test_what_does_not_go_together(sections, expected):
             {"data": {"validation": "b.txt"}, "evaluation": {"metric": "bleu"}},
             "`evaluation.metric` must be loss for the task 'language_model'",
         ),
+        ({"data": {"test": {"one": "c.txt"}}}, "`data.test` must be left out for the task"),
         ({"evaluation": {"stop_after": 1}}, "`evaluation.stop_after` needs validation data."),
         ({"checkpoints": {"final": "best"}}, "`checkpoints.final` 'best' needs validation data."),
         (
