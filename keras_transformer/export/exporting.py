@@ -79,7 +79,7 @@ def export_model(
     difference = None
     if weights != "float32":
         exact = make_text_module(trained, **settings)
-        difference = _difference(_golden_pairs(exact, requests), golden)
+        difference = _difference(_golden_pairs(exact, requests[:1]), golden)
 
     is_new = not directory.exists()
     try:

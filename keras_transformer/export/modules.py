@@ -1,5 +1,7 @@
 """Which module turns which kind of model into functions over strings."""
 
+import dataclasses
+
 from keras_transformer.decoding import BeamSearch, GreedySearch, SearchSettings
 from keras_transformer.errors import UserError
 from keras_transformer.export.continuation_module import ContinuationModule
@@ -13,6 +15,8 @@ CONTINUATION = 256
 
 def make_text_module(trained, search=None, limits=None, xla=False, stored_dtype=None):
     """Makes the `TextModule` of a `TrainedModel`; see `export_model` for the arguments."""
+    if hasattr(trained.model, "unpacked"):
+        trained = dataclasses.replace(trained, model=trained.model.unpacked())
     model = trained.model
     if not hasattr(model, "step"):
         if search is not None or xla:

@@ -1,5 +1,6 @@
 """A trained model on disk, before it is exported."""
 
+import contextlib
 import dataclasses
 import hashlib
 import json
@@ -65,7 +66,8 @@ class TrainedModel:
         """Writes the directory `model` into `directory`, whole or not at all."""
         with atomic_directory(pathlib.Path(directory) / MODEL_DIRECTORY) as temporary:
             weights = temporary / WEIGHTS
-            self.model.save_weights(weights)
+            with _without_optimizer(self.model):
+                self.model.save_weights(weights)
             self.tokenizers.save(temporary / TOKENIZERS)
             description = {
                 "format": FORMAT,
@@ -106,6 +108,17 @@ class TrainedModel:
             )
         except UserError as error:
             raise UserError(f"{directory}: {error}") from error
+
+
+@contextlib.contextmanager
+def _without_optimizer(model):
+    """Inside, a compiled model has none: Keras would store its moments, twice the weights."""
+    optimizer = getattr(model, "optimizer", None)
+    try:
+        model.optimizer = None
+        yield
+    finally:
+        model.optimizer = optimizer
 
 
 def is_trained_model(directory):

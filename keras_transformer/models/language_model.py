@@ -64,6 +64,18 @@ class LanguageModel(ConfiguredModel):
         super().__init__(config, dtype, inputs, logits, **kwargs)
         self.decoder = decoder
 
+    def unpacked(self):
+        """This model, or, of a packed one, its twin for rows of one document, with equal weights.
+
+        Packing is for training; texts that go on come one by one.
+        """
+        if not self.config.is_packed:
+            return self
+        config = dataclasses.replace(self.config, is_packed=False)
+        twin = LanguageModel(config, dtype=self.dtype_policy, name=self.name)
+        twin.set_weights(self.get_weights())
+        return twin
+
     def initial_state(self, batch_size, max_length=None):
         """The state before the first token; see `Decoder.initial_state`."""
         return self.decoder.initial_state(batch_size, max_length)

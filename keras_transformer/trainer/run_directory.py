@@ -81,12 +81,16 @@ class RunDirectory:
         Args:
             recipe: the `Recipe`.
             force: whether what may change under way is allowed to.
+
+        Returns:
+            Whether it is another one, with changes that are allowed.
         """
-        if self.recipe_file.exists():
-            self._require_same(recipe, force)
+        return self.recipe_file.exists() and self._require_same(recipe, force)
 
     def store_recipe(self, recipe):
-        """Writes the recipe with which the run goes on."""
+        """Writes the recipe with which the run goes on; what came out before no longer counts."""
+        if self.is_writer:
+            self.result.unlink(missing_ok=True)
         self._write(self.recipe_file, recipe.to_yaml())
 
     def note_environment(self, say):
@@ -152,26 +156,16 @@ class RunDirectory:
                 f"{self.recipe_file}: cannot be read as a recipe of keras_transformer "
                 f"{__version__} ({error}). Name another directory with --run."
             ) from error
-        differences = [
-            (key, old, new)
-            for key, old, new in recipe_difference(stored, recipe)
-            if not key.startswith(CHANGEABLE_ALWAYS)
-        ]
-        refused = [
-            change for change in differences if not (force and change[0].startswith(CHANGEABLE))
-        ]
+        differences = recipe_difference(stored, recipe)
+        allowed = CHANGEABLE_ALWAYS + (CHANGEABLE if force else ())
+        refused = [change for change in differences if not change[0].startswith(allowed)]
         if not refused:
-            return
+            return bool(differences)
         shown = "; ".join(f"{key} was {old!r}, is {new!r}" for key, old, new in refused)
         advice = "Give the recipe it was begun with, or another directory with --run"
         if not force and all(key.startswith(CHANGEABLE) for key, _, _ in refused):
             advice += ", or change it under way with --force"
         raise UserError(f"{self.path}: was begun with another recipe: {shown}. {advice}.")
-
-
-def stored_recipe(path):
-    """Returns the `Recipe` of a run's directory."""
-    return load_recipe(pathlib.Path(path) / RECIPE)
 
 
 def _environment():

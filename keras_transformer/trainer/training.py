@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from keras_transformer.errors import UserError
 from keras_transformer.export import TrainedModel, export_model
+from keras_transformer.export.modules import make_text_module
 from keras_transformer.inference import evaluate
 from keras_transformer.losses import TokenCrossEntropy
 from keras_transformer.models import LanguageModel, Transformer
@@ -24,6 +25,7 @@ from keras_transformer.trainer.optimizers import make_optimizer
 from keras_transformer.trainer.preparation import prepare_data
 from keras_transformer.trainer.progress import TrainingReport
 from keras_transformer.trainer.progress.figures import metric_phrase
+from keras_transformer.trainer.recipe import Recipe, load_recipe
 from keras_transformer.trainer.run_directory import RunDirectory
 from keras_transformer.trainer.stop_request import StopRequest
 from keras_transformer.trainer.stored_result import read_result, store_result
@@ -69,7 +71,7 @@ def train(recipe, run_directory, *, dry_run=False, force=False, report=None, cal
     """Trains a model as a recipe says; goes on if the run was begun already.
 
     Args:
-        recipe: a `Recipe`.
+        recipe: a `Recipe`, the path of one, or the name of one that comes with the package.
         run_directory: of the run; it is made if it is not there.
         dry_run: whether to build everything, make two updates and keep nothing.
         force: whether a run goes on although the recipe has changed where that can be done.
@@ -85,6 +87,8 @@ def train(recipe, run_directory, *, dry_run=False, force=False, report=None, cal
         TrainingFailed: if a loss is not finite.
         UserError: if the recipe, the files or the run's directory cannot be used.
     """
+    if not isinstance(recipe, Recipe):
+        recipe = load_recipe(recipe)
     report = report or TrainingReport()
     with contextlib.ExitStack() as stack:
         stop = stack.enter_context(StopRequest(answer=report.say))
@@ -101,12 +105,12 @@ def train(recipe, run_directory, *, dry_run=False, force=False, report=None, cal
             run = RunDirectory(run_directory, is_writer=distribution.is_chief or dry_run)
             with distribution.chief_first():
                 stack.enter_context(run.locked())
-                run.require_recipe(recipe, force)
-                if run.result.exists():
+                is_changed = run.require_recipe(recipe, force)
+                if run.result.exists() and not is_changed:
                     result = read_result(run.result)
                     report.say(
-                        f"{run.path}: this run is finished. To train again, remove the directory "
-                        "or name another one with --run."
+                        f"{run.path}: this run is finished. To train on, give --force and more "
+                        "updates with --set; to train again, another directory with --run."
                     )
                     report.end(result)
                     return result
@@ -359,7 +363,9 @@ class Training:
         tests, samples = self._run_tests()
         self._tell("on_train_end")
         export = None
-        if not self.is_dry_run:
+        if self.is_dry_run:
+            self._rehearse_export()
+        else:
             export = self._export({"validation": validation, "tests": _measures(tests)})
         self.seconds += time.perf_counter() - start
         result = TrainingResult(
@@ -439,14 +445,25 @@ class Training:
                 samples = tuple(zip(sources, references, shown, strict=False))
         return tests, samples
 
-    def _export(self, quality):
-        trained = TrainedModel(
+    def _trained_model(self, quality=None):
+        return TrainedModel(
             self.model,
             self.data.tokenizers,
             recipe=self.recipe.to_dictionary(),
             quality=quality,
             examples=[texts[0] for texts in self.data.validation_texts[:_EXAMPLES]],
         )
+
+    def _rehearse_export(self):
+        """Traces what an export holds; a model that translates has been through most of it."""
+        if self.quality is None:
+            search = self.recipe.evaluation.search_settings()
+            for function in make_text_module(self._trained_model(), search).functions.values():
+                function.concrete  # noqa: B018 (traced when it is first asked for)
+
+    def _export(self, quality):
+        trained = self._trained_model(quality)
+        self.report.busy("Saving the model")
         shutil.rmtree(self.run.model, ignore_errors=True)  # of an end that was interrupted
         with named_file_errors(self.run.model):
             trained.save(self.run.path)
@@ -492,7 +509,7 @@ class Training:
             for name, value in self.recipe.to_dictionary().items()
             if name in ("model", "text", "batches", "training", "seed")
         }
-        yield HyperParameters(directory, values)
+        yield HyperParameters(directory, values, name=self.run.path.name)
         is_translated = self.quality is not None and texts and self.recipe.evaluation.sentences
         if is_translated:
             yield self.quality

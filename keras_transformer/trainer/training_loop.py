@@ -6,6 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_transformer.checks import require_positive_integer
+from keras_transformer.losses import TokenCrossEntropy
 from keras_transformer.trainer.replicas import Replicas
 from keras_transformer.trainer.token_statistics import TokenStatistics, count_tokens, token_sums
 from keras_transformer.trainer.training_failed import TrainingFailed
@@ -67,6 +68,12 @@ class TrainingLoop:
     """
 
     def __init__(self, model, batches, *, accumulate=1, jit_compile=False):
+        if not isinstance(getattr(model, "loss", None), TokenCrossEntropy):
+            raise ValueError(
+                "The model must be compiled with a `TokenCrossEntropy`; got the loss "
+                f"{getattr(model, 'loss', None)!r}. Call model.compile(optimizer, "
+                "TokenCrossEntropy()) first."
+            )
         self.model = model
         self.batches = batches
         self.optimizer = model.optimizer

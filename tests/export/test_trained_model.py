@@ -61,6 +61,17 @@ def test_everything_comes_back(tmp_path, settings):
             np.testing.assert_array_equal(mine, theirs)
 
 
+def test_nothing_of_the_optimizer_is_stored(written_run, tmp_path):
+    trained = make_trained()
+    trained.model.compile("adam", "mse")
+    optimizer = trained.model.optimizer
+    optimizer.build(trained.model.trainable_variables)
+    trained.save(tmp_path)
+    path = "model/model.weights.h5"
+    assert (tmp_path / path).stat().st_size == (written_run / path).stat().st_size
+    assert trained.model.optimizer is optimizer
+
+
 def test_tokenizers_of_another_model(tmp_path):
     model = Transformer.from_preset("tiny", vocabulary_size=300, encoder_layers=1, decoder_layers=1)
     with pytest.raises(UserError, match="embedding has 300 ids, but the 'bytes' tokenizer has 260"):

@@ -1,6 +1,7 @@
 """A training that was stopped ends as if it never had been."""
 
 import dataclasses
+import json
 import signal
 
 import keras
@@ -69,7 +70,7 @@ def test_stops_leave_no_trace(undisturbed, trainings, tmp_path):
     require_same(run, expected)
 
 
-@pytest.mark.parametrize("stage", ["Evaluating the final weights", "Exporting"])
+@pytest.mark.parametrize("stage", ["Evaluating the final weights", "Saving the model"])
 def test_a_stop_after_the_last_update(undisturbed, trainings, tmp_path, stage):
     recipe, expected = undisturbed
     run = tmp_path / "run"
@@ -281,14 +282,24 @@ def test_a_finished_run_is_told_and_left_alone(undisturbed, trainings, tmp_path)
     recipe, expected = undisturbed
     run = tmp_path / "run"
     trainings.train(recipe, run)
-    for given, force in ((recipe, False), (make_recipe_with_steps(recipe, 99), True)):
-        said = trainings.train(given, run, force=force)
-        assert said == [
-            f"{run}: this run is finished. To train again, remove the directory or name another "
-            "one with --run."
-        ]
+    assert trainings.train(recipe, run) == [
+        f"{run}: this run is finished. To train on, give --force and more updates with --set; to "
+        "train again, another directory with --run."
+    ]
+    with pytest.raises(UserError, match=r"training\.steps was 12, is 14\..* with --force\."):
+        trainings.train(make_recipe_with_steps(recipe, 14), run)
     assert "steps: 12\n" in (run / "recipe.yaml").read_text()
     require_same(run, expected)
+
+
+def test_a_finished_run_goes_on_by_force(undisturbed, trainings, tmp_path):
+    recipe, _ = undisturbed
+    run = tmp_path / "run"
+    trainings.train(recipe, run)
+    said = trainings.train(make_recipe_with_steps(recipe, 14), run, force=True)
+    assert said[0] == "Going on after update 12."
+    assert json.loads((run / "result.json").read_text())["steps"] == 14
+    assert "steps: 14\n" in (run / "recipe.yaml").read_text()
 
 
 def make_recipe_with_steps(recipe, steps):

@@ -19,17 +19,19 @@ class HyperParameters(EventCallback):
         values: a dictionary, which may hold others; a setting inside one gets a name with a dot.
         metrics: tags, such as "bleu", of what the runs are judged by; by default all scalars of
             evaluations. If runs that are compared name different ones, TensorBoard heeds one run.
+        name: what the table calls the run; by default a hash of the values.
 
     >>> HyperParameters("logs", {"model": {"width": 64, "dropout": 0.1}}).values
     {'model.width': 64, 'model.dropout': 0.1}
     """
 
-    def __init__(self, log_dir, values, metrics=None):
+    def __init__(self, log_dir, values, metrics=None, name=None):
         super().__init__(log_dir)
         self.values = flatten(values)
         if isinstance(metrics, str):
             raise ValueError(f"`metrics` must be several tags, in a list; got {metrics!r}.")
         self.metrics = metrics
+        self.name = name
 
     def on_train_begin(self, logs=None):
         from tensorboard.plugins.hparams import api
@@ -42,7 +44,7 @@ class HyperParameters(EventCallback):
                     hparams=[api.HParam(name) for name in self.values],
                     metrics=[api.Metric(tag) for tag in self.metrics],
                 )
-            api.hparams(self.values)
+            api.hparams(self.values, trial_id=self.name)
 
     def on_train_end(self, logs=None):
         from tensorboard.plugins.hparams import api_pb2, summary

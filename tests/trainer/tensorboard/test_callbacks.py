@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 
 from keras_transformer import LanguageModel, TextEncoder, Transformer
 from keras_transformer.decoding import GreedySearch, LengthLimits
@@ -364,6 +365,14 @@ def test_metrics_may_be_named(dense, tmp_path):
     assert tags == ["_hparams_/experiment", "_hparams_/session_start_info"]
     with pytest.raises(ValueError, match="`metrics` must be several tags, in a list; got 'bleu'"):
         HyperParameters(tmp_path, {}, metrics="bleu")
+
+
+def test_a_run_may_have_a_name_in_the_table(dense, tmp_path):
+    attach(HyperParameters(tmp_path, {"a": 1}, name="second try"), dense).on_train_begin()
+    flush_all()
+    (event,) = read_events(tmp_path / "validation")
+    content = HParamsPluginData.FromString(event.content)
+    assert content.session_start_info.group_name == "second try"
 
 
 # The profile.
