@@ -320,3 +320,11 @@ def test_compiled_by_xla_it_is_the_same_for_each_shape():
 def test_number_of_batches_of_an_update_is_checked(accumulate):
     with pytest.raises(ValueError, match=r"`accumulate` must be a whole number of at least 1; got"):
         TrainingLoop(make_model("sgd"), GivenBatches(BATCHES), accumulate=accumulate)
+
+
+def test_a_model_must_be_compiled_with_our_loss():
+    model = make_model(make_optimizer())
+    model.compile("adam", "mse")
+    message = "compiled with a `TokenCrossEntropy`; got the loss 'mse'. Call model.compile"
+    with pytest.raises(ValueError, match=message):
+        TrainingLoop(model, GivenBatches(BATCHES))
