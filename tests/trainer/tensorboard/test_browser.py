@@ -75,16 +75,14 @@ def test_images_show_the_attention_of_each_layer(browser, address):
     browser.open(address + "#images")
     sizes = browser.wait_for(
         "const seen = elements('img').filter(each => isSeen(each) && each.naturalWidth > 0);"
-        "seen.length >= 10 && seen.map(each => [each.naturalWidth, each.naturalHeight])"
+        "seen.length >= 6 && seen.map(each => [each.naturalWidth, each.naturalHeight])"
     )
-    assert len(sizes) == 2 * 5
+    assert len(sizes) == 2 * 3
     assert all(100 < length < 1500 for size in sizes for length in size)
     tags = browser.evaluate("elements('tf-image-loader').map(each => each.tag)")
     assert sorted(set(tags)) == [
         "attention/cross/layer_1",
-        "attention/cross/layer_2",
         "attention/decoder/layer_1",
-        "attention/decoder/layer_2",
         "attention/encoder/layer_1",
     ]
 
