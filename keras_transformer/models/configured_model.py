@@ -54,15 +54,6 @@ class ConfiguredModel(keras.Model):
             )
         return keras.dtype_policies.get(dtype) if dtype else keras.config.dtype_policy()
 
-    def compile(self, *arguments, **settings):
-        """As Keras' own; the optimizer's variables are made here already.
-
-        Otherwise `fit` makes them while it traces its first step, and has to trace it again.
-        """
-        super().compile(*arguments, **settings)
-        if self.optimizer is not None and not self.optimizer.built:
-            self.optimizer.build(self.trainable_variables)
-
     def get_config(self):
         return {
             "name": self.name,
