@@ -12,7 +12,7 @@ def recipe_difference(old, new):
     >>> from keras_transformer.trainer.recipe import load_recipe
     >>> longer = load_recipe("quickstart", overrides=["training.warmup_steps=300"])
     >>> recipe_difference(load_recipe("quickstart"), longer)
-    [('training.warmup_steps', 200, 300)]
+    [('training.warmup_steps', 150, 300)]
     """
     before, after = dict(_leaves(old.to_dictionary())), dict(_leaves(new.to_dictionary()))
     return [
