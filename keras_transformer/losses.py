@@ -3,10 +3,14 @@
 Shapes: B batch, T length, V vocabulary, N = B·T.
 """
 
+from typing import NamedTuple
+
 import keras
 import tensorflow as tf
 
 from keras_transformer import checks
+from keras_transformer.layers.projected_logits import projection_of
+from keras_transformer.projected_loss import logit_of_label, projected_totals
 
 
 def token_cross_entropy(labels, logits, label_smoothing=0.0):
@@ -54,12 +58,14 @@ def token_cross_entropies(labels, logits, label_smoothing):
     return tuple(tf.reshape(part, tf.shape(labels)) for part in losses)
 
 
-def matching_labels_and_logits(labels, logits):
+def matching_labels_and_logits(labels, logits, rows=None):
     """Returns both as tensors to compute with, int32 and at least float32, if they match.
 
     Args:
         labels: token ids, whole numbers [B, T] or [N].
         logits: scores [B, T, V] or [N, V].
+        rows: the shape of `logits` without the last axis, a tensor, where it is known without
+            the logits being there.
 
     Raises:
         ValueError: if the shapes do not belong together.
@@ -83,7 +89,7 @@ def matching_labels_and_logits(labels, logits):
         # Both are flattened later on: [3, 2] and [2, 3, V] would pass for each other.
         tf.debugging.assert_equal(
             tf.shape(labels),
-            tf.shape(logits)[:-1],
+            tf.shape(logits)[:-1] if rows is None else rows,
             "`logits` must have one row of V scores for each label.",
         )
     if logits.dtype in (tf.float16, tf.bfloat16):
@@ -92,33 +98,101 @@ def matching_labels_and_logits(labels, logits):
     return tf.cast(labels, tf.int32), logits
 
 
-def sum_over_tokens(values, labels, padding_id=0, sample_weight=None):
-    """Adds up `values` over the tokens that are not padding, and counts those tokens.
+class TokenTotals(NamedTuple):
+    """Sums over the tokens of a batch that count, all scalars.
 
-    This is the one place that says which tokens count. The mean over several batches, parts of a
-    batch or replicas is the sum of their totals divided by the sum of their counts.
+    Attributes:
+        loss: of the smoothed cross-entropy, whose gradient trains a model.
+        cross_entropy: of the cross-entropy without smoothing.
+        right: how many tokens have the highest logit.
+        tokens: how many there are; with sample weights, the sum of the weights.
+    """
+
+    loss: tf.Tensor
+    cross_entropy: tf.Tensor
+    right: tf.Tensor
+    tokens: tf.Tensor
+
+
+def token_totals(labels, logits, label_smoothing=None, padding_id=0, sample_weight=None):
+    """Adds up all that is watched, over the tokens of a batch that count.
+
+    This is what training, evaluation, `fit`'s loss and its metrics have in common. In a graph, and
+    with the logits of a model as they came, the output layer is computed together with the loss, a
+    few hundred tokens at a time, and the logits are never all there; see `projected_loss`.
+
+    The mean over several batches, parts of a batch or replicas is the sum of their totals divided
+    by the sum of their counts.
 
     Args:
-        values: a tensor with one number for each label.
-        labels: token ids, [B, T] or [N].
+        labels: token ids, whole numbers [B, T] or [N].
+        logits: [B, T, V] or [N, V].
+        label_smoothing: ε in [0, 1) of `loss`; None if `loss` is not wanted.
         padding_id: the label of positions that do not count.
         sample_weight: optional weights of rows [B] or of tokens, shaped as `labels`. They enter
-            total and count alike: 0 leaves a token out, 2 counts it twice.
+            totals and count alike: 0 leaves a token out, 2 counts it twice.
 
     Returns:
-        Two scalars in the type of `values`: the weighted total and the weighted number of tokens.
+        `TokenTotals`; `loss` alone has a gradient.
 
     Example:
 
-    >>> total, count = sum_over_tokens(tf.constant([[1.0, 2.0, 9.0]]), [[7, 8, 0]])
-    >>> float(total), float(count)
-    (3.0, 2.0)
+    >>> totals = token_totals([[5, 2, 0]], tf.zeros([1, 3, 8]))
+    >>> round(float(totals.cross_entropy / totals.tokens), 4), float(totals.tokens)
+    (2.0794, 2.0)
+    """
+    projection = projection_of(logits)
+    if projection is not None and (tf.executing_eagerly() or logits.dtype != tf.float32):
+        projection = None  # in eager mode the logits are there already
+    if projection is None:
+        return _dense_totals(labels, logits, label_smoothing or 0.0, padding_id, sample_weight)
+    key = (id(labels), padding_id, id(sample_weight))
+    for known_smoothing, totals, *_ in projection.found.get(key, ()):
+        is_here = totals.loss.graph is tf.compat.v1.get_default_graph()
+        if is_here and label_smoothing in (None, known_smoothing):
+            return totals
+    smoothing = label_smoothing or 0.0
+    totals = _projected_totals(labels, logits, projection, smoothing, padding_id, sample_weight)
+    # Labels and weights are kept with it, or their ids could come to be those of other tensors.
+    projection.found.setdefault(key, []).append((smoothing, totals, labels, sample_weight))
+    return totals
+
+
+def _dense_totals(labels, logits, label_smoothing, padding_id, sample_weight):
+    smoothed, plain = token_cross_entropies(labels, logits, label_smoothing)
+    weights = token_weights(labels, padding_id, sample_weight, smoothed.dtype)
+    of_tokens = (smoothed, tf.stop_gradient(plain), is_likeliest(labels, logits))
+    sums = [tf.reduce_sum(tf.cast(values, weights.dtype) * weights) for values in of_tokens]
+    return TokenTotals(*sums, tf.reduce_sum(weights))
+
+
+def _projected_totals(labels, logits, projection, label_smoothing, padding_id, sample_weight):
+    labels, _ = matching_labels_and_logits(labels, logits, projection.rows)
+    weights = tf.reshape(token_weights(labels, padding_id, sample_weight, tf.float32), [-1])
+    sums = projected_totals(projection, tf.reshape(labels, [-1]), weights, label_smoothing)
+    return TokenTotals(*sums, tf.reduce_sum(weights))
+
+
+def is_likeliest(labels, logits):
+    """Returns 1.0 for each label that has the highest logit, else 0.0, shaped as `labels`."""
+    labels, logits = matching_labels_and_logits(labels, logits)
+    best = tf.argmax(logits, axis=-1, output_type=tf.int32)
+    return tf.cast(tf.equal(best, labels), tf.float32)
+
+
+def token_weights(labels, padding_id=0, sample_weight=None, dtype=tf.float32):
+    """Returns how much each token counts, shaped as `labels`: padding not at all.
+
+    This is the one place that says which tokens count; see `token_totals` for the arguments.
+
+    >>> token_weights([[7, 8, 0]]).numpy()
+    array([[1., 1., 0.]], dtype=float32)
     """
     labels = tf.convert_to_tensor(labels)
-    weights = tf.cast(tf.not_equal(labels, tf.cast(padding_id, labels.dtype)), values.dtype)
+    weights = tf.cast(tf.not_equal(labels, tf.cast(padding_id, labels.dtype)), dtype)
     if sample_weight is not None:
-        weights *= _weight_per_token(tf.cast(sample_weight, values.dtype), labels)
-    return tf.reduce_sum(values * weights), tf.reduce_sum(weights)
+        weights *= _weight_per_token(tf.cast(sample_weight, dtype), labels)
+    return weights
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
@@ -145,7 +219,7 @@ class TokenCrossEntropy(keras.losses.Loss):
     Call arguments:
         y_true: token ids, whole numbers [B, T] or [N].
         y_pred: logits [B, T, V] or [N, V].
-        sample_weight: optional weights of rows [B] or of tokens; see `sum_over_tokens`.
+        sample_weight: optional weights of rows [B] or of tokens; see `token_totals`.
 
     Example: two tokens that could be any of eight, and one padding, cost log(8).
 
@@ -163,9 +237,10 @@ class TokenCrossEntropy(keras.losses.Loss):
         # Keras' own would cast the ids to float, apply the mask of `y_pred`, and have each replica
         # average over its own tokens.
         with tf.name_scope(self.name):
-            losses = self.call(y_true, y_pred)
-            total, count = sum_over_tokens(losses, y_true, self.padding_id, sample_weight)
-            return tf.math.divide_no_nan(total, _sum_over_replicas(count))
+            totals = token_totals(
+                y_true, y_pred, self.label_smoothing, self.padding_id, sample_weight
+            )
+            return tf.math.divide_no_nan(totals.loss, _sum_over_replicas(totals.tokens))
 
     def call(self, y_true, y_pred):
         return token_cross_entropy(y_true, y_pred, self.label_smoothing)
@@ -191,8 +266,8 @@ def _cross_entropies(labels, logits, label_smoothing):
     def cross_entropies(logits):
         # Relative to the largest logit no exponential overflows, and a common offset costs nothing.
         shifted = logits - tf.reduce_max(logits, axis=-1, keepdims=True)  # [N, V]
-        logit_of_label = _logit_of_label(labels, shifted)  # [N]
-        linear = (1.0 - label_smoothing) * logit_of_label
+        of_label = logit_of_label(labels, shifted)  # [N]
+        linear = (1.0 - label_smoothing) * of_label
         if label_smoothing:
             linear += label_smoothing * tf.reduce_mean(shifted, axis=-1)
         # Once nothing else reads `shifted`, TensorFlow puts the exponentials in its place.
@@ -211,16 +286,9 @@ def _cross_entropies(labels, logits, label_smoothing):
             return tf.tensor_scatter_nd_sub(dense, position, at_label)
 
         logarithm = tf.math.log(normaliser)
-        return (logarithm - linear, logarithm - logit_of_label), gradient
+        return (logarithm - linear, logarithm - of_label), gradient
 
     return cross_entropies(logits)
-
-
-def _logit_of_label(labels, logits):
-    """Picks each row's logit of its label; NaN, never another token's, where there is none."""
-    picked = tf.gather(logits, labels, batch_dims=1)  # [N]
-    exists = (labels >= 0) & (labels < tf.shape(logits)[-1])
-    return tf.where(exists, picked, tf.constant(float("nan"), logits.dtype))
 
 
 def _weight_per_token(weights, labels):

@@ -4,20 +4,15 @@ import keras
 import tensorflow as tf
 
 from keras_transformer import checks
-from keras_transformer.losses import (
-    matching_labels_and_logits,
-    sum_over_tokens,
-    token_cross_entropy,
-)
+from keras_transformer.losses import token_totals
 
 
 class TokenMean(keras.metrics.Metric):
     """The mean of some number over all tokens seen since the last reset.
 
     Every token has the same weight, whatever batch, replica or padded length it came in: the state
-    is the total over all tokens, and their number. Subclasses say what is averaged, in
-    `token_values`. Of the metrics given to `compile`, Keras hands sample weights to
-    `weighted_metrics` only.
+    is the total over all tokens, and their number. Subclasses say what is averaged, in `total_of`.
+    Of the metrics given to `compile`, Keras hands sample weights to `weighted_metrics` only.
 
     Args:
         padding_id: the label of positions that do not count.
@@ -32,9 +27,9 @@ class TokenMean(keras.metrics.Metric):
         self.total = self.add_variable((), "zeros", dtype="float64", name="total")
         self.count = self.add_variable((), "zeros", dtype="float64", name="count")
 
-    def token_values(self, labels, logits):
-        """Returns the number to be averaged for each label, padding included."""
-        raise NotImplementedError(f"{type(self).__name__} must implement `token_values`.")
+    def total_of(self, totals):
+        """Picks the number to be averaged out of a batch's `TokenTotals`."""
+        raise NotImplementedError(f"{type(self).__name__} must implement `total_of`.")
 
     def update_state(self, y_true, y_pred, sample_weight=None):
         """Adds a batch.
@@ -44,10 +39,11 @@ class TokenMean(keras.metrics.Metric):
             y_pred: logits [B, T, V] or [N, V].
             sample_weight: optional weights of rows [B] or of tokens, shaped as `y_true`.
         """
-        values = self.token_values(y_true, y_pred)
-        total, count = sum_over_tokens(values, y_true, self.padding_id, sample_weight)
-        self.total.assign_add(tf.cast(total, tf.float64))
-        self.count.assign_add(tf.cast(count, tf.float64))
+        totals = token_totals(
+            y_true, y_pred, padding_id=self.padding_id, sample_weight=sample_weight
+        )
+        self.total.assign_add(tf.cast(self.total_of(totals), tf.float64))
+        self.count.assign_add(tf.cast(totals.tokens, tf.float64))
 
     def mean(self):
         """Returns the mean in float64; 0 without any token."""
@@ -81,15 +77,8 @@ class TokenAccuracy(TokenMean):
     def __init__(self, padding_id=0, name="token_accuracy", dtype=None):
         super().__init__(padding_id=padding_id, name=name, dtype=dtype)
 
-    def token_values(self, labels, logits):
-        return is_likeliest(labels, logits)
-
-
-def is_likeliest(labels, logits):
-    """Returns 1.0 for each label that has the highest logit, else 0.0, shaped as `labels`."""
-    labels, logits = matching_labels_and_logits(labels, logits)
-    best = tf.argmax(logits, axis=-1, output_type=tf.int32)
-    return tf.cast(tf.equal(best, labels), tf.float32)
+    def total_of(self, totals):
+        return totals.right
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
@@ -115,8 +104,8 @@ class Perplexity(TokenMean):
     def __init__(self, padding_id=0, name="perplexity", dtype=None):
         super().__init__(padding_id=padding_id, name=name, dtype=dtype)
 
-    def token_values(self, labels, logits):
-        return token_cross_entropy(labels, logits)
+    def total_of(self, totals):
+        return totals.cross_entropy
 
     def result(self):
         return tf.cast(tf.exp(self.mean()), self.dtype)

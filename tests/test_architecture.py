@@ -11,17 +11,19 @@ ROOT = pathlib.Path(keras_transformer.__file__).parent
 
 # Each may import itself and what stands before it: the way of the data, left to right.
 ORDER = [
-    {"version", "errors", "checks", "atomic", "printable"},
+    {"version", "errors", "checks", "atomic", "printable", "process_settings"},
     {"text"},
     {"data"},
     {"layers"},
     {"models"},
-    {"losses", "schedules"},
+    {"projected_loss", "schedules"},
+    {"losses"},
     {"metrics"},
     {"decoding"},
     {"export"},
     {"inference"},
     {"trainer"},
+    {"bench"},
     {"cli"},
 ]
 RANK = {name: rank for rank, names in enumerate(ORDER) for name in names}

@@ -134,7 +134,7 @@ def test_bad_arguments_are_refused():
 
 
 def test_a_mean_of_nothing_in_particular_says_what_to_implement():
-    with pytest.raises(NotImplementedError, match="TokenMean must implement `token_values`"):
+    with pytest.raises(NotImplementedError, match="TokenMean must implement `total_of`"):
         TokenMean().update_state([1], [[0.0, 1.0]])
 
 

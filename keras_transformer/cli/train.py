@@ -63,7 +63,9 @@ def add_arguments(parser):
 
 def run(arguments):
     from keras_transformer.cli.quiet_start import import_tensorflow_quietly
+    from keras_transformer.process_settings import prepare_process
 
+    prepare_process()
     import_tensorflow_quietly()
     from keras_transformer.trainer.stop_signal import StopSignal
     from keras_transformer.trainer.training_failed import TrainingFailed

@@ -10,6 +10,7 @@ from keras_transformer.checks import (
     require_positive_integer,
     require_rate,
 )
+from keras_transformer.layers.dropout import Dropout
 
 PLAIN_ACTIVATIONS = ("relu", "gelu", "swish")
 # Shazeer 2020, "GLU Variants Improve Transformer": what each does to its gate.
@@ -69,7 +70,7 @@ class FeedForward(keras.layers.Layer):
         self.use_bias = require_boolean("use_bias", use_bias)
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.bias_initializer = keras.initializers.get(bias_initializer)
-        self.dropout_layer = keras.layers.Dropout(self.dropout, dtype=self.dtype_policy)
+        self.dropout_layer = Dropout(self.dropout, dtype=self.dtype_policy)
         self.supports_masking = True
 
     def build(self, inputs_shape):

@@ -3,9 +3,11 @@
 import keras
 
 from keras_transformer.checks import require_choice, require_positive, require_rate
+from keras_transformer.layers.dropout import Dropout
+from keras_transformer.layers.layer_normalization import LayerNormalization
 from keras_transformer.layers.rms_normalization import RMSNormalization
 
-NORMALIZATIONS = {"layer": keras.layers.LayerNormalization, "rms": RMSNormalization}
+NORMALIZATIONS = {"layer": LayerNormalization, "rms": RMSNormalization}
 ORDERS = ("pre", "post")
 
 
@@ -52,7 +54,7 @@ class Residual(keras.layers.Layer):
         self.norm = make_normalization(
             normalization, epsilon=self.epsilon, name="norm", dtype=self.dtype_policy
         )
-        self.dropout_layer = keras.layers.Dropout(self.dropout, dtype=self.dtype_policy)
+        self.dropout_layer = Dropout(self.dropout, dtype=self.dtype_policy)
         self.supports_masking = True
 
     def build(self, inputs_shape, change_shape=None):

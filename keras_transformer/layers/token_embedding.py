@@ -7,6 +7,7 @@ import tensorflow as tf
 from keras import ops
 
 from keras_transformer.checks import require_integer, require_positive_integer
+from keras_transformer.layers.projected_logits import Projection, remember_projection
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
@@ -32,7 +33,7 @@ class TokenEmbedding(keras.layers.Layer):
             vocabulary is an error on the CPU; GPUs and XLA, which have no run-time errors, read it
             as some other token or as zeros.
         reverse: whether to give logits `[..., V]`, in float32 at least, instead of vectors `[...,
-            M]`.
+            M]`. Logits remember what they were made from, see `remember_projection`.
 
     Example:
 
@@ -75,14 +76,17 @@ class TokenEmbedding(keras.layers.Layer):
         )
         self.built = True
 
-    def call(self, inputs, reverse=False):
+    def call(self, inputs, reverse=False, training=None):
         self._check(inputs, reverse)
         if reverse:
             # Two dimensions: the gradient of a three-dimensional product is built row by row.
             flat = ops.reshape(inputs, (-1, self.width))  # [B·T, M]
-            logits = tf.matmul(flat, self.embeddings, transpose_b=True)  # [B·T, V]
+            table = tf.convert_to_tensor(self.embeddings)
+            logits = tf.matmul(flat, table, transpose_b=True)  # [B·T, V]
             logits = ops.cast(logits, self.logits_dtype)
-            return ops.reshape(logits, (*ops.shape(inputs)[:-1], self.vocabulary_size))
+            logits = ops.reshape(logits, (*ops.shape(inputs)[:-1], self.vocabulary_size))
+            projection = Projection(flat, table, tf.shape(inputs)[:-1], bool(training))
+            return remember_projection(logits, projection)
         embedded = tf.gather(self.embeddings, inputs)  # [..., M]
         return embedded * math.sqrt(self.width) if self.scale else embedded
 
@@ -95,7 +99,7 @@ class TokenEmbedding(keras.layers.Layer):
             return previous_mask
         return ops.not_equal(inputs, self.padding_id)
 
-    def compute_output_spec(self, inputs, reverse=False):
+    def compute_output_spec(self, inputs, reverse=False, training=None):
         self._check(inputs, reverse)
         return keras.KerasTensor(
             self.compute_output_shape(inputs.shape, reverse),

@@ -1,7 +1,6 @@
 """What encoder and decoder share around their blocks."""
 
-import keras
-
+from keras_transformer.layers.dropout import Dropout
 from keras_transformer.layers.positions import SCHEMES, make_positions
 from keras_transformer.layers.residual import make_normalization
 
@@ -28,7 +27,7 @@ class Stack:
         if scheme is not None:
             bound = {"max_length": config.max_length} if SCHEMES[scheme].is_bounded else {}
             self.positions = make_positions(scheme, name=f"{name}_positions", dtype=dtype, **bound)
-        self.dropout = keras.layers.Dropout(config.dropout, name=f"{name}_dropout", dtype=dtype)
+        self.dropout = Dropout(config.dropout, name=f"{name}_dropout", dtype=dtype)
         self.norm = None
         if config.order == "pre":  # nothing has normalised the last block's sum yet
             self.norm = make_normalization(

@@ -1,8 +1,7 @@
 """Optimizer and schedule as a recipe describes them."""
 
-import keras
-
 from keras_transformer.schedules import Cosine, InverseSquareRoot, Linear
+from keras_transformer.trainer.fused_adam import FusedAdam, FusedAdamW
 
 # Biases and the gains of normalisations are not weights that could grow too large.
 _WITHOUT_DECAY = ("bias", "gamma", "beta", "scale")
@@ -26,8 +25,8 @@ def make_optimizer(training, width, updates):
     if training.ema:
         settings |= {"use_ema": True, "ema_momentum": training.ema}
     if training.optimizer == "adam":
-        return keras.optimizers.Adam(**settings)
-    optimizer = keras.optimizers.AdamW(**settings, weight_decay=training.weight_decay)
+        return FusedAdam(**settings)
+    optimizer = FusedAdamW(**settings, weight_decay=training.weight_decay)
     optimizer.exclude_from_weight_decay(var_names=_WITHOUT_DECAY)
     return optimizer
 

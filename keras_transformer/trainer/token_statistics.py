@@ -5,36 +5,20 @@ import math
 
 import tensorflow as tf
 
-from keras_transformer.losses import sum_over_tokens, token_cross_entropies
-from keras_transformer.metrics import is_likeliest
+from keras_transformer.losses import token_totals, token_weights
 
-#: The sums that `token_sums` gives, in this order.
+#: What is summed up over tokens, in the order of `TokenTotals`.
 SUMS = ("loss", "cross_entropy", "right", "tokens")
 
 
 def token_sums(loss, labels, logits):
-    """Adds up, over the tokens of a batch that are not padding, all that is watched.
-
-    Args:
-        loss: a `TokenCrossEntropy`.
-        labels: token ids `[B, T]`.
-        logits: `[B, T, V]`.
-
-    Returns:
-        The scalars named by `SUMS`, float32: the smoothed loss (whose gradient trains the model),
-        the cross-entropy, how many tokens had the highest logit, and how many there are.
-    """
-    smoothed, plain = token_cross_entropies(labels, logits, loss.label_smoothing)
-    is_right = is_likeliest(labels, tf.stop_gradient(logits))
-    totals = [
-        sum_over_tokens(values, labels, loss.padding_id) for values in (smoothed, plain, is_right)
-    ]
-    return (*(total for total, _ in totals), totals[0][1])
+    """The `TokenTotals` of a batch under a `TokenCrossEntropy`."""
+    return token_totals(labels, logits, loss.label_smoothing, loss.padding_id)
 
 
 def count_tokens(loss, labels):
     """The number of tokens of a batch that are not padding, a float32 scalar."""
-    return sum_over_tokens(tf.ones_like(labels, tf.float32), labels, loss.padding_id)[1]
+    return tf.reduce_sum(token_weights(labels, loss.padding_id))
 
 
 @dataclasses.dataclass(frozen=True)

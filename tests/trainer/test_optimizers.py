@@ -16,7 +16,7 @@ def section(**settings):
 def test_default_is_the_papers():
     """Vaswani et al. 2017, §5.3."""
     optimizer = make_optimizer(TrainingSection(steps=100_000), 512, 100_000)
-    assert type(optimizer) is keras.optimizers.Adam
+    assert isinstance(optimizer, keras.optimizers.Adam)
     assert (optimizer.beta_1, optimizer.beta_2, optimizer.epsilon) == (0.9, 0.98, 1e-9)
     assert not optimizer.use_ema
     assert optimizer.global_clipnorm is None
@@ -68,7 +68,7 @@ def test_settings_arrive():
         64,
         100,
     )
-    assert type(optimizer) is keras.optimizers.AdamW
+    assert isinstance(optimizer, keras.optimizers.AdamW)
     assert (optimizer.weight_decay, optimizer.global_clipnorm) == (0.1, 2.0)
     assert (optimizer.beta_1, optimizer.beta_2, optimizer.epsilon) == (0.8, 0.95, 1e-6)
     assert (optimizer.use_ema, optimizer.ema_momentum) == (True, 0.999)

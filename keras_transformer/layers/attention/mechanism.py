@@ -3,6 +3,7 @@
 import keras
 
 from keras_transformer.checks import require_choice, require_rate
+from keras_transformer.layers.dropout import Dropout
 from keras_transformer.layers.registry import register
 
 MECHANISMS = {}
@@ -78,7 +79,7 @@ class AttentionMechanism(keras.layers.Layer):
     def __init__(self, dropout=0.0, **kwargs):
         super().__init__(**kwargs)
         self.dropout = require_rate("dropout", dropout)
-        self.dropout_layer = keras.layers.Dropout(self.dropout, dtype=self.dtype_policy)
+        self.dropout_layer = Dropout(self.dropout, dtype=self.dtype_policy)
 
     def build(self, query_shape, key_shape, value_shape):
         self.built = True

@@ -1,0 +1,182 @@
+"""Output layer and loss in one, a part of the tokens at a time.
+
+The logits of 4,096 tokens and 8,000 words are 131 MB, and softmax, loss and gradient go over them
+many times. Here a few hundred tokens are taken at a time: their logits stay in the processor's
+cache, and what training needs of them, the loss and its gradients, is made before the next few
+hundred come. Tokens that do not count are left out.
+
+Shapes: N tokens, M width, V vocabulary; C tokens in a part, K parts.
+"""
+
+from typing import NamedTuple
+
+import tensorflow as tf
+
+# How many logits there are at a time. On a CPU 16 MB stay in its cache; a GPU wants large products.
+_LOGITS_ON_CPU = 2**22
+_LOGITS_ON_GPU = 2**26
+
+
+class _Totals(NamedTuple):
+    """Sums over tokens and, if asked for, the gradients of `smoothed`."""
+
+    smoothed: tf.Tensor
+    plain: tf.Tensor
+    right: tf.Tensor
+    of_states: tf.Tensor | None = None
+    of_table: tf.Tensor | None = None
+
+
+def projected_totals(projection, labels, weights, label_smoothing):
+    """Adds up cross-entropies over tokens whose logits are `states · tableᵀ`.
+
+    The sums are those of `keras_transformer.losses.token_cross_entropies` over dense logits, but
+    for rounding, and so are the gradients.
+
+    Args:
+        projection: a `Projection`. With `is_training` the gradients are made together with the
+            loss; without, only when they are asked for, by a second pass.
+        labels: int32 `[N]`.
+        weights: how much each token counts, float32 `[N]`.
+        label_smoothing: ε in [0, 1).
+
+    Returns:
+        Three scalars: the weighted sums of the smoothed cross-entropy, of the plain one, and of the
+        tokens whose label has the highest logit. Only the first has a gradient.
+    """
+
+    @tf.custom_gradient
+    def totals(states, table):
+        def add_up(with_gradients):
+            return _add_up(states, table, labels, weights, label_smoothing, with_gradients)
+
+        sums = add_up(with_gradients=projection.is_training)
+
+        def gradient(upstream, *_):
+            found = sums if projection.is_training else add_up(with_gradients=True)
+            return (
+                tf.cast(upstream * found.of_states, states.dtype),
+                tf.cast(upstream * found.of_table, table.dtype),
+            )
+
+        return (sums.smoothed, sums.plain, sums.right), gradient
+
+    smoothed, plain, right = totals(projection.states, projection.table)
+    return smoothed, tf.stop_gradient(plain), tf.stop_gradient(right)
+
+
+def _add_up(states, table, labels, weights, label_smoothing, with_gradients):
+    parts = _Parts(states, labels, weights, table.shape[0])
+    # Products with a table that must be transposed part by part take half as long again.
+    transposed = tf.transpose(table)  # [M, V]
+    mean_row = tf.reduce_mean(tf.cast(table, tf.float32), axis=0)  # [M]
+
+    def goes_on(number, *_):
+        return number < parts.used
+
+    def advance(number, sums, *gradients):
+        rows, rows_labels, rows_weights = parts.take(number)
+        logits = tf.cast(tf.matmul(rows, transposed), tf.float32)  # [C, V]
+        best = tf.argmax(logits, axis=-1, output_type=tf.int32)  # [C]
+        largest = tf.gather(logits, best, batch_dims=1)
+        # Relative to the largest logit no exponential overflows.
+        shifted = logits - largest[:, tf.newaxis]
+        of_label = logit_of_label(rows_labels, shifted)
+        # Once nothing else reads `shifted`, TensorFlow puts the exponentials in its place.
+        with tf.control_dependencies([of_label]):
+            exponentials = tf.exp(shifted)
+        normaliser = tf.reduce_sum(exponentials, axis=-1)  # [C]
+        plain = tf.math.log(normaliser) - of_label
+        smoothed = plain
+        if label_smoothing:
+            mean = tf.linalg.matvec(tf.cast(rows, tf.float32), mean_row) - largest
+            smoothed += label_smoothing * (of_label - mean)
+        is_right = tf.cast(tf.equal(best, rows_labels), tf.float32)
+        by_token = tf.stack([smoothed, plain, is_right])  # [3, C]
+        counted = tf.where(rows_weights > 0, by_token * rows_weights, 0.0)
+        sums += tf.reduce_sum(counted, axis=-1)
+        if gradients:
+            of_rows, of_transposed = gradients
+            # The softmax is exponentials over normaliser; its rows are scaled where they are short.
+            scale = (rows_weights / normaliser)[:, tf.newaxis]  # [C, 1]
+            exponentials = tf.cast(exponentials, table.dtype)
+            part = scale * tf.cast(tf.matmul(exponentials, table), tf.float32)  # [C, M]
+            scaled = tf.cast(scale * tf.cast(rows, tf.float32), table.dtype)
+            of_rows = tf.tensor_scatter_nd_update(of_rows, [[number]], part[tf.newaxis])
+            of_transposed += tf.cast(
+                tf.matmul(scaled, exponentials, transpose_a=True), tf.float32
+            )  # [M, V]
+            gradients = (of_rows, of_transposed)
+        return (number + 1, sums, *gradients)
+
+    gradients = ()
+    if with_gradients:
+        gradients = (
+            tf.zeros(tf.shape(parts.states), tf.float32),
+            tf.zeros(tf.shape(transposed), tf.float32),
+        )
+    _, sums, *gradients = tf.while_loop(
+        goes_on, advance, (tf.constant(0), tf.zeros([3]), *gradients), parallel_iterations=1
+    )
+    sums = tf.unstack(sums)
+    if not with_gradients:
+        return _Totals(*sums)
+
+    # What the softmax is compared with: most of the probability at the label, the rest everywhere.
+    of_softmax = parts.put_back(gradients[0])  # [N, M]
+    states, weights = tf.cast(states, tf.float32), weights[:, tf.newaxis]
+    rows_of_labels = tf.cast(tf.gather(table, labels), tf.float32)
+    wanted = (1.0 - label_smoothing) * rows_of_labels + label_smoothing * mean_row
+    weighted = weights * states  # [N, M]
+    at_labels = tf.math.unsorted_segment_sum(weighted, labels, table.shape[0])  # [V, M]
+    everywhere = tf.reduce_sum(weighted, axis=0) / table.shape[0]  # [M]
+    return _Totals(
+        *sums,
+        of_states=of_softmax - weights * wanted,
+        of_table=tf.transpose(gradients[1])
+        - (1.0 - label_smoothing) * at_labels
+        - label_smoothing * everywhere,
+    )
+
+
+class _Parts:
+    """Tokens in K parts of C, those that count first, so that the last parts need not be visited.
+
+    All shapes follow from N, which XLA knows when it compiles; only how many parts are used depends
+    on the weights.
+    """
+
+    def __init__(self, states, labels, weights, vocabulary):
+        at_once = _LOGITS_ON_GPU if tf.config.list_logical_devices("GPU") else _LOGITS_ON_CPU
+        most = max(at_once // vocabulary, 1)
+        tokens = tf.shape(labels)[0]
+        count = tf.maximum(-(-tokens // most), 1)  # K
+        size = tf.maximum(-(-tokens // count), 1)  # C
+        order = tf.argsort(tf.cast(weights == 0.0, tf.int32), stable=True)  # [N]
+        missing = count * size - tokens
+
+        def split(values):
+            values = tf.gather(values, order)
+            paddings = [[0, missing]] + [[0, 0]] * (values.shape.rank - 1)
+            shape = tf.concat([[count, size], tf.shape(values)[1:]], axis=0)
+            return tf.reshape(tf.pad(values, paddings), shape)
+
+        self.states, self.labels, self.weights = map(split, (states, labels, weights))
+        self.used = -(-tf.math.count_nonzero(weights, dtype=tf.int32) // size)
+        self._places = tf.argsort(order)
+
+    def take(self, number):
+        """States `[C, M]`, labels `[C]` and weights `[C]` of a part."""
+        return self.states[number], self.labels[number], self.weights[number]
+
+    def put_back(self, values):
+        """Values `[K, C, M]` of the parts as those of the tokens `[N, M]`."""
+        flat = tf.reshape(values, [-1, values.shape[-1]])
+        return tf.gather(flat, self._places)
+
+
+def logit_of_label(labels, logits):
+    """Picks each row's logit of its label; NaN, never another token's, where there is none."""
+    picked = tf.gather(logits, labels, batch_dims=1)  # [N]
+    exists = (labels >= 0) & (labels < tf.shape(logits)[-1])
+    return tf.where(exists, picked, tf.constant(float("nan"), logits.dtype))

@@ -1,0 +1,61 @@
+"""Adam in one operation for each variable."""
+
+import keras
+import tensorflow as tf
+
+
+class _OneOperation:
+    """Mixed into Keras' Adam: TensorFlow's own kernel instead of a dozen operations a variable.
+
+    The formula is the same (Kingma & Ba 2015, "Adam: A Method for Stochastic Optimization", the
+    more efficient order at the end of section 2), in one pass over gradient, moments and variable
+    instead of ten.
+    """
+
+    def update_step(self, gradient, variable, learning_rate):
+        # Mirrored moments are found by Keras' own way only.
+        if self.amsgrad or self._distribution_strategy.num_replicas_in_sync > 1:
+            super().update_step(gradient, variable, learning_rate)
+            return
+        index = self._get_variable_index(variable)
+        number = tf.cast(self.iterations + 1, variable.dtype)
+
+        def as_type(value):
+            return tf.cast(value, variable.dtype)
+
+        tf.raw_ops.ResourceApplyAdam(
+            var=variable.handle,
+            m=self._momentums[index].value.handle,
+            v=self._velocities[index].value.handle,
+            beta1_power=tf.pow(as_type(self.beta_1), number),
+            beta2_power=tf.pow(as_type(self.beta_2), number),
+            lr=as_type(learning_rate),
+            beta1=as_type(self.beta_1),
+            beta2=as_type(self.beta_2),
+            epsilon=as_type(self.epsilon),
+            grad=tf.cast(tf.convert_to_tensor(gradient), variable.dtype),
+        )
+
+
+@keras.saving.register_keras_serializable(package="keras_transformer")
+class FusedAdam(_OneOperation, keras.optimizers.Adam):
+    """`keras.optimizers.Adam`, faster on a CPU. Arguments: see there.
+
+    >>> optimizer = FusedAdam(learning_rate=0.1)
+    >>> variable = keras.Variable([1.0])
+    >>> optimizer.apply([tf.constant([7.0])], [variable])
+    >>> round(float(variable[0]), 4)
+    0.9
+    """
+
+
+@keras.saving.register_keras_serializable(package="keras_transformer")
+class FusedAdamW(_OneOperation, keras.optimizers.AdamW):
+    """`keras.optimizers.AdamW`, faster on a CPU. Arguments: see there.
+
+    >>> optimizer = FusedAdamW(learning_rate=0.1, weight_decay=0.5)
+    >>> variable = keras.Variable([1.0])
+    >>> optimizer.apply([tf.constant([7.0])], [variable])
+    >>> round(float(variable[0]), 4)
+    0.85
+    """
