@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from keras_transformer.layers.compilation import is_compiled_by_xla
+
 # How many logits there are at a time. On a CPU 16 MB stay in its cache; a GPU wants large products.
 _LOGITS_ON_CPU = 2**22
 _LOGITS_ON_GPU = 2**26
@@ -102,7 +104,7 @@ def _add_up(states, table, labels, weights, label_smoothing, with_gradients):
             exponentials = tf.cast(exponentials, table.dtype)
             part = scale * tf.cast(tf.matmul(exponentials, table), tf.float32)  # [C, M]
             scaled = tf.cast(scale * tf.cast(rows, tf.float32), table.dtype)
-            of_rows = tf.tensor_scatter_nd_update(of_rows, [[number]], part[tf.newaxis])
+            of_rows = of_rows.write(number, part)
             of_transposed += tf.cast(
                 tf.matmul(scaled, exponentials, transpose_a=True), tf.float32
             )  # [M, V]
@@ -112,7 +114,7 @@ def _add_up(states, table, labels, weights, label_smoothing, with_gradients):
     gradients = ()
     if with_gradients:
         gradients = (
-            tf.zeros(tf.shape(parts.states), tf.float32),
+            tf.TensorArray(tf.float32, parts.count, element_shape=parts.states.shape[1:]),
             tf.zeros(tf.shape(transposed), tf.float32),
         )
     _, sums, *gradients = tf.while_loop(
@@ -123,7 +125,7 @@ def _add_up(states, table, labels, weights, label_smoothing, with_gradients):
         return _Totals(*sums)
 
     # What the softmax is compared with: most of the probability at the label, the rest everywhere.
-    of_softmax = parts.put_back(gradients[0])  # [N, M]
+    of_softmax = parts.put_back(gradients[0].stack())  # [N, M]
     states, weights = tf.cast(states, tf.float32), weights[:, tf.newaxis]
     rows_of_labels = tf.cast(tf.gather(table, labels), tf.float32)
     wanted = (1.0 - label_smoothing) * rows_of_labels + label_smoothing * mean_row
@@ -140,39 +142,44 @@ def _add_up(states, table, labels, weights, label_smoothing, with_gradients):
 
 
 class _Parts:
-    """Tokens in K parts of C, those that count first, so that the last parts need not be visited.
+    """The tokens that count, in K parts of C.
 
-    All shapes follow from N, which XLA knows when it compiles; only how many parts are used depends
-    on the weights.
+    XLA needs shapes that it knows when it compiles. For it the other tokens come after those that
+    count, and the last parts are not visited.
     """
 
     def __init__(self, states, labels, weights, vocabulary):
         at_once = _LOGITS_ON_GPU if tf.config.list_logical_devices("GPU") else _LOGITS_ON_CPU
         most = max(at_once // vocabulary, 1)
-        tokens = tf.shape(labels)[0]
-        count = tf.maximum(-(-tokens // most), 1)  # K
+        self._counts = weights != 0.0
+        if is_compiled_by_xla():
+            chosen = tf.argsort(tf.cast(weights == 0.0, tf.int32), stable=True)  # [N]
+        else:
+            chosen = tf.where(self._counts)[:, 0]
+        tokens = tf.shape(chosen)[0]
+        self.count = count = tf.maximum(-(-tokens // most), 1)  # K
         size = tf.maximum(-(-tokens // count), 1)  # C
-        order = tf.argsort(tf.cast(weights == 0.0, tf.int32), stable=True)  # [N]
         missing = count * size - tokens
 
         def split(values):
-            values = tf.gather(values, order)
+            values = tf.gather(values, chosen)
             paddings = [[0, missing]] + [[0, 0]] * (values.shape.rank - 1)
             shape = tf.concat([[count, size], tf.shape(values)[1:]], axis=0)
             return tf.reshape(tf.pad(values, paddings), shape)
 
         self.states, self.labels, self.weights = map(split, (states, labels, weights))
-        self.used = -(-tf.math.count_nonzero(weights, dtype=tf.int32) // size)
-        self._places = tf.argsort(order)
+        self.used = tf.maximum(-(-tf.math.count_nonzero(weights, dtype=tf.int32) // size), 1)
 
     def take(self, number):
         """States `[C, M]`, labels `[C]` and weights `[C]` of a part."""
         return self.states[number], self.labels[number], self.weights[number]
 
     def put_back(self, values):
-        """Values `[K, C, M]` of the parts as those of the tokens `[N, M]`."""
+        """Values `[K, C, M]` of the parts as those of the tokens `[N, M]`, 0 for the others."""
         flat = tf.reshape(values, [-1, values.shape[-1]])
-        return tf.gather(flat, self._places)
+        places = tf.cumsum(tf.cast(self._counts, tf.int32)) - 1  # [N]
+        found = tf.gather(flat, tf.maximum(places, 0))
+        return tf.where(self._counts[:, tf.newaxis], found, 0.0)
 
 
 def logit_of_label(labels, logits):

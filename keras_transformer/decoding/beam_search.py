@@ -110,14 +110,17 @@ class BeamSearch(Search):
     def _advance(self, loop, start):
         """The loop's variables after one more token."""
         length, live, rules = loop["length"], loop["live"], start.rules
-        log_probabilities, attention, state = start.step(loop["latest"], loop["state"])
+        logits, attention, state = start.step(loop["latest"], loop["state"])
         ids = tf.reshape(live["ids"], [-1, start.capacity])
-        scores = rules.apply(log_probabilities, ids, length)
-        best, parents, tokens = self._best(live["score"], rules.without_given(scores, length))
+        # A row's best N continuations are among the best N of each of its hypotheses.
+        following = rules.best(logits, ids, length, count=self.beams)
+        scores = rules.without_given(following.scores, length)  # [B·N, N]
+        best, parents, places = self._best(live["score"], scores)
         best = tf.where(self._is_open(loop), best, NEVER)
-
         rows = tf.range(start.batch_size)[:, None] * self.beams + parents  # [B, N]
-        own = tf.gather_nd(log_probabilities, tf.stack([rows, tokens], axis=-1))
+        where = tf.stack([rows, places], axis=-1)
+        tokens = tf.gather_nd(following.tokens, where)
+        own = tf.gather_nd(following.log_probabilities, where)
         is_given = tf.reshape(rules.is_given(length), tf.shape(best))
         candidates = {
             name: tf.gather(value, parents, batch_dims=1)
@@ -141,11 +144,11 @@ class BeamSearch(Search):
         }
 
     def _best(self, totals, scores):
-        """The best continuations: their sums, parents and tokens, all `[B, N]`.
+        """The best continuations: their sums, their parents and places among those; all `[B, N]`.
 
         Args:
             totals: `[B, N]`, of the live hypotheses.
-            scores: `[B·N, V]`, of the next token.
+            scores: `[B·N, K]`, of the tokens that may come next.
         """
         batch_size, size = tf.shape(totals)[0], tf.shape(scores)[1]
         totals = tf.reshape(totals, [-1, 1]) + scores

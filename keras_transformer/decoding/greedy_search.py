@@ -2,8 +2,7 @@
 
 import dataclasses
 
-import tensorflow as tf
-
+from keras_transformer.decoding.rules import Candidates
 from keras_transformer.decoding.sequential_search import SequentialSearch
 
 
@@ -23,5 +22,6 @@ class GreedySearch(SequentialSearch):
     def __call__(self, model, source=None, prefix=None):
         return self.run(model, source, prefix)
 
-    def choose(self, scores, length, seed):
-        return tf.argmax(scores, axis=1, output_type=tf.int32)
+    def choose(self, rules, logits, ids, length, seed):
+        best = rules.best(logits, ids, length, count=1)
+        return Candidates(*(part[:, 0] for part in best))

@@ -2,8 +2,8 @@
 
 import tensorflow as tf
 
-#: The entry of a state that all hypotheses of a source share.
-SHARED = "memory"
+#: The entries of a state that hypotheses share: those of one source, and all of them.
+SHARED = ("memory", "kernels")
 
 
 def repeat_rows(state, times):
@@ -17,7 +17,9 @@ def take_rows(state, indices):
 
 
 def with_shapes_of(old, new):
-    """`new`, known to have the static shapes of `old`: a loop's variables must keep them."""
+    """`new`, known to have the static shapes of `old`: a graph's loop must keep them."""
+    if tf.executing_eagerly():
+        return new
 
     def keep(old, new):
         new.set_shape(old.shape)
@@ -37,6 +39,6 @@ def _map_rows(function, state):
         return leaf if leaf.shape.rank == 0 else function(leaf)
 
     return {
-        name: entry if name == SHARED else tf.nest.map_structure(of_hypotheses, entry)
+        name: entry if name in SHARED else tf.nest.map_structure(of_hypotheses, entry)
         for name, entry in state.items()
     }

@@ -11,7 +11,7 @@ from keras_transformer.checks import (
     require_positive_integer,
     require_seed,
 )
-from keras_transformer.decoding.rules import NEVER
+from keras_transformer.decoding.rules import NEVER, Candidates
 from keras_transformer.decoding.sequential_search import SequentialSearch
 
 
@@ -79,7 +79,17 @@ class SamplingSearch(SequentialSearch):
         numbers = rows[:, None] * self.samples + tf.range(self.samples)
         return self.run(model, source, prefix, (tf.cast(seed, tf.int64), tf.reshape(numbers, [-1])))
 
-    def choose(self, scores, length, seed):
+    def choose(self, rules, logits, ids, length, seed):
+        log_probabilities = tf.nn.log_softmax(logits)
+        scores = rules.apply(log_probabilities, ids, length)
+        drawn = self._draw(scores, length, seed)
+        of_drawn = (
+            tf.gather(values, drawn, axis=1, batch_dims=1) for values in (scores, log_probabilities)
+        )
+        return Candidates(drawn, *of_drawn)
+
+    def _draw(self, scores, length, seed):
+        """The next token `[R]` by scores `[R, V]`, after `length` others."""
         temperature = tf.convert_to_tensor(self.temperature, tf.float32)
         is_greedy = temperature <= 0
         logits = scores / tf.where(is_greedy, 1.0, temperature)

@@ -17,7 +17,7 @@ class Start(NamedTuple):
     """Where a search's loop begins, with R = B·N rows for N hypotheses of each of B inputs.
 
     Attributes:
-        step: `(ids [R], state) -> (log_probabilities [R, V], attention [R, S] or None, state)`.
+        step: `(ids [R], state) -> (logits [R, V], attention [R, S] or None, state)`.
         state: the model's, before its first token.
         rules: what may come next, for the R rows.
         batch_size: B.
@@ -188,7 +188,7 @@ class Search:
             else:
                 logits, state = model.step(ids, state)
                 attention = None
-            return tf.nn.log_softmax(tf.cast(logits, tf.float32)), attention, state
+            return tf.cast(logits, tf.float32), attention, state
 
         return step
 

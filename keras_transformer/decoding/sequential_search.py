@@ -14,8 +14,16 @@ from keras_transformer.text import END_ID, PADDING_ID, START_ID
 class SequentialSearch(Search):
     """Base of the searches in which each row chooses its next token and never looks back."""
 
-    def choose(self, scores, length, seed):
-        """The next token `[R]` by scores `[R, V]`, after `length` others."""
+    def choose(self, rules, logits, ids, length, seed):
+        """The next token of each row: `Candidates`, but of shape `[R]`.
+
+        Args:
+            rules: the `Rules` of what may come.
+            logits: `[R, V]`, the model's.
+            ids: int32 `[R, T]`, the tokens so far.
+            length: how many they are.
+            seed: what `run` was given.
+        """
         raise NotImplementedError
 
     def run(self, model, source, prefix, seed=None):
@@ -39,22 +47,20 @@ class SequentialSearch(Search):
 
         def advance(loop):
             length, is_done = loop["length"], loop["is_done"]
-            log_probabilities, attention, state = start.step(loop["latest"], loop["state"])
-            scores = rules.apply(log_probabilities, loop["ids"], length)
-            chosen = tf.where(is_done, PADDING_ID, self.choose(scores, length, seed))
+            logits, attention, state = start.step(loop["latest"], loop["state"])
+            choice = self.choose(rules, logits, loop["ids"], length, seed)
+            chosen = tf.where(is_done, PADDING_ID, choice.tokens)
             is_given = rules.is_given(length)
-
-            def with_choice(total, values):
-                value = tf.gather(values, chosen, axis=1, batch_dims=1)
-                return total + tf.where(is_done | is_given, 0.0, value)
+            is_free = is_done | is_given
 
             new = {
                 "length": length + 1,
                 "ids": write_column(loop["ids"], length, chosen),
                 "latest": chosen,
                 "is_done": is_done | ((chosen == END_ID) & ~is_given),
-                "score": with_choice(loop["score"], scores),
-                "log_probability": with_choice(loop["log_probability"], log_probabilities),
+                "score": loop["score"] + tf.where(is_free, 0.0, choice.scores),
+                "log_probability": loop["log_probability"]
+                + tf.where(is_free, 0.0, choice.log_probabilities),
                 "state": state,
             }
             if self.with_alignment:

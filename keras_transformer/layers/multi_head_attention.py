@@ -1,6 +1,7 @@
 """Queries, keys and values projected to several heads, and a mechanism that lets them meet."""
 
 import keras
+import tensorflow as tf
 from keras import ops
 
 from keras_transformer.checks import (
@@ -12,11 +13,12 @@ from keras_transformer.checks import (
     require_rate,
 )
 from keras_transformer.layers.attention.mechanism import make_mechanism, serialize_mechanism
+from keras_transformer.layers.growing_cache import GrowingCache
 
 
 def symbolic(cache):
     """Symbolic tensors of the shapes and types in a cache."""
-    return {name: keras.KerasTensor(value.shape, value.dtype) for name, value in cache.items()}
+    return keras.tree.map_structure(lambda part: keras.KerasTensor(part.shape, part.dtype), cache)
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
@@ -155,8 +157,13 @@ class MultiHeadAttention(keras.layers.Layer):
             queries, keys_and_values["key"] = self.mechanism.place(
                 queries, keys_and_values["key"], offset
             )
-            if cache is not None:
+            if isinstance(cache, GrowingCache):
+                cache = cache.extended(keys_and_values)
+                keys_and_values = cache._asdict()
+            elif cache is not None:
                 keys_and_values = cache = self._extend(cache, keys_and_values, offset)
+            if cache is not None and query.shape[1] == 1:
+                use_causal_mask = False  # after the latest position there is nothing to hide
         context = self.mechanism(
             queries,
             self._share(keys_and_values["key"]),
@@ -179,12 +186,17 @@ class MultiHeadAttention(keras.layers.Layer):
         """An empty cache for `max_length` positions, for self-attention step by step.
 
         Its layout is fixed: keys and values `[B, K, L, D]`, and which positions hold a token,
-        boolean `[B, L]`. The layer must have been called or built before.
+        boolean `[B, L]`. With a `max_length` of None it is a `GrowingCache`. The layer must have
+        been called or built before.
         """
         if not self.built:
             raise ValueError(
                 f"MultiHeadAttention '{self.name}' does not know its shapes yet. Call it once, or "
                 "build((None, None, width)), before initial_cache."
+            )
+        if max_length is None:
+            return GrowingCache.empty(
+                batch_size, self.num_key_value_heads, self.head_width, self.compute_dtype
             )
         shape = (batch_size, self.num_key_value_heads, max_length, self.head_width)
         return {
@@ -208,17 +220,20 @@ class MultiHeadAttention(keras.layers.Layer):
 
     def _split(self, projection, inputs, num_heads):
         """Projects `[B, T, M]` to heads `[B, H, T, D]`."""
-        batch_size, length, width = ops.shape(inputs)
+        _, length, width = inputs.shape
         # Two dimensions, because the gradient of a three-dimensional product is built row by row.
         projected = projection(ops.reshape(inputs, (-1, width)))  # [B·T, H·D]
-        heads = ops.reshape(projected, (batch_size, length, num_heads, self.head_width))
+        # With a length that is known, the batch follows: no arithmetic with shapes at each step.
+        rows = (-1, length) if length else ops.shape(inputs)[:2]
+        heads = ops.reshape(projected, (*rows, num_heads, self.head_width))
         return ops.transpose(heads, (0, 2, 1, 3))
 
     def _join(self, context):
         """Projects heads `[B, H, T, D]` back to `[B, T, M]`."""
-        batch_size, num_heads, length, head_width = ops.shape(context)
+        _, num_heads, length, head_width = context.shape
         flat = ops.reshape(ops.transpose(context, (0, 2, 1, 3)), (-1, num_heads * head_width))
-        return ops.reshape(self.output_projection(flat), (batch_size, length, self.width))
+        rows = (-1, length) if length else (ops.shape(context)[0], ops.shape(context)[2])
+        return ops.reshape(self.output_projection(flat), (*rows, self.width))
 
     def _share(self, heads):
         """Repeats keys or values `[B, K, S, D]` for the queries' heads that share them."""
@@ -227,25 +242,25 @@ class MultiHeadAttention(keras.layers.Layer):
 
     def _extend(self, cache, new, offset):
         """The cache with keys, values and mask of the T positions from `offset` on filled in."""
-        batch_size, _, length, _ = ops.shape(new["key"])
+        batch_size, heads, length, width = ops.shape(new["key"])
         if new["mask"] is None:
             new = {**new, "mask": ops.ones((batch_size, length), dtype="bool")}
-        # Core operations only, with shapes that stay: the same graph runs plain and under XLA.
-        source = ops.arange(ops.shape(cache["key"])[2], dtype="int32") - offset  # [L]
-        is_new = ops.logical_and(source >= 0, source < length)
-        source = ops.clip(source, 0, length - 1)
+        positions = offset + tf.range(length)  # [T]
 
-        def fill(old, fresh, axis):
-            if fresh.shape[axis] != 1:  # a single position is broadcast by `where`
-                fresh = ops.take(fresh, source, axis=axis)
-            shape = [1] * len(old.shape)
-            shape[axis] = -1
-            return ops.where(ops.reshape(is_new, shape), fresh, old)
+        def write(old, fresh, rows):
+            """`old` `[R, L, …]` with `fresh` `[R, T, …]`: XLA writes it in place."""
+            places = tf.meshgrid(tf.range(rows), positions, indexing="ij")
+            return tf.tensor_scatter_nd_update(old, tf.stack(places, axis=-1), fresh)
+
+        def write_heads(old, fresh):
+            flat_old = tf.reshape(old, [-1, tf.shape(old)[2], width])  # [B·K, L, D]
+            flat_fresh = tf.reshape(fresh, [-1, length, width])  # [B·K, T, D]
+            return tf.reshape(write(flat_old, flat_fresh, batch_size * heads), tf.shape(old))
 
         return {
-            "key": fill(cache["key"], new["key"], axis=2),
-            "value": fill(cache["value"], new["value"], axis=2),
-            "mask": fill(cache["mask"], new["mask"], axis=1),
+            "key": write_heads(cache["key"], new["key"]),
+            "value": write_heads(cache["value"], new["value"]),
+            "mask": write(cache["mask"], new["mask"], batch_size),
         }
 
     def _side_by_side(self, query, projected_memory):
@@ -300,7 +315,9 @@ class MultiHeadAttention(keras.layers.Layer):
 
     def _check_mask_shape(self, query, memory, attention_mask, cache):
         key_length = (query if memory is None else memory).shape[1]
-        if cache is not None:
+        if isinstance(cache, GrowingCache):
+            key_length = None
+        elif cache is not None:
             key_length = cache["key"].shape[2]
         wanted = (query.shape[0], self.num_heads, query.shape[1], key_length)
         shape = tuple(attention_mask.shape)
@@ -328,7 +345,9 @@ class MultiHeadAttention(keras.layers.Layer):
         self._check_use(query, memory, attention_mask, use_causal_mask, cache, is_cross)
         outputs = [keras.KerasTensor(query.shape, dtype=self.compute_dtype)]
         if return_weights:
-            if cache is not None:
+            if isinstance(cache, GrowingCache):
+                key_length = None
+            elif cache is not None:
                 key_length = cache["key"].shape[2]
             elif projected_memory is not None:
                 key_length = projected_memory["key"].shape[2]

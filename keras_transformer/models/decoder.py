@@ -4,6 +4,8 @@ import tensorflow as tf
 
 from keras_transformer.checks import require_positive_integer, require_rank
 from keras_transformer.layers import DecoderBlock, PackedSegments
+from keras_transformer.layers.compilation import is_compiled_by_xla
+from keras_transformer.layers.growing_cache import GrowingCache
 from keras_transformer.layers.transformer_block import as_tuple
 from keras_transformer.models.stack import Stack
 
@@ -77,7 +79,7 @@ class Decoder(Stack):
                 caches.append(extras.pop(0)["self"])
         outputs = self.finish(states)
         if not return_states:
-            outputs = self.output(outputs, reverse=True)
+            outputs = self._logits(outputs, state)
         asked_for = [weights] if return_weights else []
         if state:
             position = state["position"] + tf.shape(ids)[1]
@@ -87,14 +89,21 @@ class Decoder(Stack):
     def initial_state(self, batch_size, max_length=None, memory=None):
         """The state before the first token.
 
-        A nest of tensors that keeps its structure and shapes from step to step:
+        A nest of tensors that keeps its structure from step to step, and its shapes but for caches
+        that grow, see below:
 
         - "position": the number of tokens seen, a scalar shared by all rows;
         - "layers": a cache for each block, with a row for each hypothesis. A beam may repeat and
           reorder the rows of these tensors, their first axis;
         - "memory": what never changes and all hypotheses of a row share, if there is a memory: its
           keys and values for each block. It keeps its B rows, where "layers" may have N·B, those of
-          one row of the memory next to each other.
+          one row of the memory next to each other;
+        - "kernels": what never changes and all rows share, if there is any: weights in the layout
+          that is fastest to multiply with.
+
+        An integer `max_length` is room for so many tokens, in shapes that stay. A scalar tensor is
+        a promise alone: the caches are as long as what has been decoded, a `GrowingCache` for each
+        block, which is faster. Only XLA, which needs shapes that stay, gets the room even so.
 
         Args:
             batch_size: B, an integer or a scalar tensor.
@@ -108,15 +117,17 @@ class Decoder(Stack):
             require_positive_integer("max_length", max_length)
             if self.positions is not None:
                 self.positions.check_length(max_length, offset=0)
-        caches = [
-            block.initial_cache(batch_size, max_length, *(memory or ())) for block in self.blocks
-        ]
+        grows = tf.is_tensor(max_length) and not is_compiled_by_xla()
+        room = None if grows else max_length
+        caches = [block.initial_cache(batch_size, room, *(memory or ())) for block in self.blocks]
         state = {
             "position": tf.constant(0, tf.int32),
             "layers": [cache["self"] for cache in caches],
         }
         if memory is not None:
             state["memory"] = [cache["memory"] for cache in caches]
+        if grows:
+            state["kernels"] = {"output": self.output.output_kernel(batch_size)}
         return state
 
     @property
@@ -139,8 +150,8 @@ class Decoder(Stack):
         Returns:
             logits `[B, V]` (or `[B, T, V]`), attention if asked for, state.
 
-        A step past the state's `max_length` is an error; only under XLA, which has no run-time
-        errors, must the caller see to it.
+        A step past the state's room is an error; only under XLA, which has no run-time errors, must
+        the caller see to it.
         """
         ids = require_rank("ids", tf.convert_to_tensor(ids), {1: "B", 2: "B, T"})
         is_single = len(ids.shape) == 1
@@ -164,8 +175,17 @@ class Decoder(Stack):
         memory = {"memory": state["memory"][i]} if "memory" in state else {}
         return {"self": state["layers"][i], **memory}
 
+    def _logits(self, states, state):
+        """Logits `[B, T, V]` of states `[B, T, M]`."""
+        if state and "kernels" in state:
+            return self.output.to_logits(states, state["kernels"]["output"])
+        return self.output(states, reverse=True)
+
     def _check_fit(self, ids, state):
-        batch_size, _, max_length, _ = state["layers"][0]["key"].shape
+        cache = state["layers"][0]
+        if isinstance(cache, GrowingCache):
+            return
+        batch_size, _, max_length, _ = cache["key"].shape
         if None not in (batch_size, ids.shape[0]) and batch_size != ids.shape[0]:
             raise ValueError(
                 f"`ids` must have a row for each of the state's {batch_size}; got {ids.shape[0]}."
@@ -177,7 +197,7 @@ class Decoder(Stack):
         )
         known = tf.get_static_value(end)
         if max_length is None or known is None:
-            max_length = tf.shape(state["layers"][0]["key"])[2]
+            max_length = tf.shape(cache["key"])[2]
             tf.debugging.assert_less_equal(end, max_length, message)
         elif known > max_length:
             raise ValueError(message)

@@ -11,6 +11,7 @@ from keras_transformer.decoding import (
     NoRepeatNgram,
     SamplingSearch,
 )
+from keras_transformer.layers.growing_cache import GrowingCache
 from keras_transformer.models import LanguageModel, Transformer
 from tests.decoding import reference
 from tests.decoding.agreement import assert_agrees, assert_follows, assert_same_found, row_of
@@ -173,6 +174,60 @@ def test_compiled_by_xla(model_class, search):
     seeds = [tf.zeros([], spec.dtype) for spec in search.call_inputs.values()]
     compiled = search.function(model, jit_compile=True)(*inputs.values(), *seeds)
     assert_same_found(compiled, plain, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"attention": "shaw"},
+        {"attention": "rotary", "num_key_value_heads": 2},
+        {"attention": "alibi"},
+        {"positions": "learned", "share_embeddings": "none"},
+    ],
+    ids=name_of,
+)
+@pytest.mark.parametrize("rows", [2, 6])
+def test_a_state_that_grows_is_one_with_room(settings, rows):
+    """For a few rows and for many, whose logits are made in two ways; a prompt first, with padding
+    in it, then token by token.
+    """
+    model, random = made(Transformer, depth=2, **settings), np.random.default_rng(2)
+    memory = model.encode(random.integers(4, 11, (rows, 5)))
+    fixed = model.initial_state(memory, max_length=6)
+    growing = model.initial_state(memory, max_length=tf.constant(6))
+    prompt = np.array([[START, 5, 6]] * (rows - 1) + [[START, 7, 0]])
+    for ids in (prompt, *random.integers(4, 11, (3, rows))):
+        expected, expected_attention, fixed = model.step(ids, fixed, return_attention=True)
+        logits, attention, growing = model.step(ids, growing, return_attention=True)
+        np.testing.assert_allclose(logits, expected, atol=1e-5)
+        np.testing.assert_allclose(attention, expected_attention, atol=1e-5)
+        lengths = {cache.key.shape[2] for cache in growing["layers"]}
+        assert lengths == {growing["position"].numpy()}
+    assert fixed["layers"][0]["key"].shape[2] == 6
+
+
+def test_the_cache_is_as_long_as_what_was_decoded():
+    """Whatever the longest length, here 200. Under XLA shapes stay."""
+    model, lengths = made(Transformer), []
+
+    class Watched:
+        position_limit = None
+        encode = staticmethod(model.encode)
+        initial_state = staticmethod(model.initial_state)
+
+        def step(self, ids, state):
+            logits, state = model.step(ids, state)
+            cache = state["layers"][0]
+            grows = isinstance(cache, GrowingCache)
+            lengths.append(cache.key.shape[2] if grows else "fixed")
+            return logits, state
+
+    search = GreedySearch(lengths=LengthLimits(maximum=200, maximum_margin=194, minimum=5))
+    found = search(Watched(), source=SOURCES)
+    assert lengths == list(range(1, np.max(found.lengths) + 1))
+    del lengths[:]
+    search.function(Watched(), jit_compile=True).get_concrete_function()
+    assert set(lengths) == {"fixed"}
 
 
 def test_learned_positions_are_a_limit():

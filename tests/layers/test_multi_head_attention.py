@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 
 from keras_transformer.layers import (
+    MECHANISMS,
     DecoderBlock,
     EncoderBlock,
     MultiHeadAttention,
@@ -215,6 +216,30 @@ def test_bad_query_and_memory():
         layer(x, np.zeros((2, M), "float32"))
     with pytest.raises(ValueError, match=r"last axis of `query` must be known.*None, None\)"):
         MultiHeadAttention(H)(keras.Input((None, None)))
+
+
+@pytest.mark.parametrize("mechanism", sorted(MECHANISMS))
+def test_a_cache_that_grows_is_one_with_room(mechanism, random):
+    """Outputs and weights; two positions at first, one of them padding, then one by one."""
+    layer = MultiHeadAttention(2, num_key_value_heads=1, mechanism=mechanism)
+    x = random.normal(0, 1, (B, T, M)).astype("float32")
+    layer.build(x.shape)
+    fixed, growing = layer.initial_cache(B, T + 1), layer.initial_cache(B, None)
+    start = 0
+    for end in range(2, T + 1):
+        mask = tf.constant([[True, False], [True, True]]) if start == 0 else None
+        settings = {"offset": start, "use_causal_mask": True, "return_weights": True}
+        expected, expected_weights, fixed = layer(
+            x[:, start:end], query_mask=mask, cache=fixed, **settings
+        )
+        outputs, weights, growing = layer(
+            x[:, start:end], query_mask=mask, cache=growing, **settings
+        )
+        np.testing.assert_allclose(outputs, expected, atol=1e-5)
+        np.testing.assert_allclose(weights, expected_weights[..., :end], atol=1e-5)
+        assert not np.any(expected_weights[..., end:])
+        np.testing.assert_array_equal(growing.key, fixed["key"][:, :, :end])
+        start = end
 
 
 def test_a_cache_needs_a_built_layer():
