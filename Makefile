@@ -6,10 +6,11 @@ INSTALLED := $(VENV)/.installed
 # Debian calls it chromium, others chromium-browser. The tests open TensorBoard in it.
 CHROMIUM := command -v chromium >/dev/null || command -v chromium-browser >/dev/null
 
-.PHONY: help quickstart compare-dateparser browser test test-slow lint format clean
+.PHONY: help quickstart compare-dateparser bench browser test test-slow lint format clean
 help:
 	@echo "make quickstart   train a Transformer that reads dates in 183 languages, export it and verify it"
 	@echo "make compare-dateparser   that model and the library dateparser on the same dates"
+	@echo "make bench        the speed of training and decoding; PEERS=DIR compares with others"
 	@echo "make test         the test suite"
 	@echo "make test-slow    the long tests only"
 	@echo "make lint         ruff: rules and formatting"
@@ -30,6 +31,9 @@ quickstart: $(INSTALLED)
 compare-dateparser: $(INSTALLED)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[compare]'
 	$(BIN)/python training/compare_dateparser.py saved_models/dates
+
+bench: $(INSTALLED)
+	$(BIN)/keras-transformer bench $(if $(PEERS),--peers '$(PEERS)' --rounds 3)
 
 browser:
 	@$(CHROMIUM) || { [ "$$(id -u)" = 0 ] && apt-get update -qq && apt-get install -y -qq chromium >/dev/null; } || \

@@ -1,0 +1,94 @@
+"""The timed batches are the peers' very arrays."""
+
+import numpy as np
+import pytest
+
+from keras_transformer.bench.workload import (
+    BUCKETS,
+    Workload,
+    count_tokens,
+    require_data,
+    spell,
+)
+from keras_transformer.errors import UserError
+from tests.bench.small_workload import SOURCES, TARGETS, write_workload
+
+
+@pytest.fixture
+def workload(tmp_path):
+    return Workload(write_workload(tmp_path))
+
+
+def row(width, *ids):
+    return [*ids, *[0] * (width - len(ids))]
+
+
+def test_batches_are_those_of_the_peers(workload):
+    """What their common.py gives for these sentences and a budget of 24 tokens."""
+    expected = [
+        (
+            [row(12, 5, 6, 3), row(12, 7, 3)],
+            [row(12, 2, 20), row(12, 2, 21, 22, 23)],
+            [row(12, 20, 3), row(12, 21, 22, 23, 3)],
+        ),
+        (
+            [row(12, 8, 9, 10, 3), row(12, 12, 13, 3)],
+            [row(12, 2, 24), row(12, 2, 27, 27, 27)],
+            [row(12, 24, 3), row(12, 27, 27, 27, 3)],
+        ),
+        ([row(16, *[11] * 12, 3)], [row(16, 2, 25, 26)], [row(16, 25, 26, 3)]),
+    ]
+    batches = workload.training_batches(tokens=24)
+    assert [tuple(array.tolist() for array in batch) for batch in batches] == expected
+    assert {array.dtype for batch in batches for array in batch} == {np.dtype(np.int32)}
+    assert count_tokens(batches) == (5 + 7 + 13, 6 + 6 + 3)
+
+
+def test_timed_batches_have_the_mix_of_an_epoch(workload):
+    warm, timed = workload.timing_batches(2, tokens=24)
+    assert [batch[0].shape for batch in warm] == [(2, 12), (1, 16)]
+    assert [batch[0].shape for batch in timed] == [(2, 12), (1, 16)]
+
+
+def test_test_sentences_are_sorted_by_length(workload):
+    as_lists = [[ids.tolist() for ids in rows] for rows in workload.test_batches(2)]
+    longest = [*[11] * 12, 3]
+    assert as_lists == [[[7, 3], [5, 6, 3]], [[12, 13, 3], [8, 9, 10, 3]], [longest]]
+    (limited,) = workload.test_batches(2, limit=2)
+    assert [ids.tolist() for ids in limited] == [[7, 3], [12, 13, 3]]
+
+
+def test_texts_are_the_folders_own_or_words_for_ids(workload):
+    assert workload.test_texts(5)[0][0] == spell(SOURCES[1])
+    assert workload.texts()[0][:2] == [spell(SOURCES[0]), spell(TARGETS[0])]
+    for name in ("train.en", "train.de", "test.en"):
+        (workload.directory / name).write_text("a\nb\nc\nd\ne\n")
+    assert workload.test_texts(2) == [["b", "a"], ["e", "c"], ["d"]]
+    (workload.directory / "test.en").write_text("a\n")
+    with pytest.raises(UserError, match=r"test\.en has 1 lines, test\.npz 5 sentences"):
+        workload.test_texts(2)
+
+
+def test_drawn_sentences_are_always_the_same_and_fill_the_buckets_as_multi30k_does():
+    pairs = Workload().pairs("train")
+    assert len(pairs) == 29_000
+    again = Workload().pairs("train")
+    assert all(np.array_equal(pairs[i][1], again[i][1]) for i in (0, 28_999))
+    needed = [max(map(len, pair)) + 1 for pair in pairs]
+    shares = np.histogram(needed, [0, *(width + 1 for width in BUCKETS), 1000])[0] / len(pairs)
+    # Multi30k's own, counted with a joint BPE vocabulary of 8,000.
+    expected = [0.231, 0.340, 0.234, 0.114, 0.068, 0.011, 0.000]
+    np.testing.assert_allclose(shares, expected, atol=0.012)
+    assert len(Workload().pairs("test")) == 1000
+
+
+def test_folders_without_the_data_are_the_users_mistake(tmp_path):
+    with pytest.raises(UserError, match=r"train\.npz is not there. Give the folder `data`"):
+        require_data(tmp_path)
+    with pytest.raises(UserError, match=r"train\.npz: is not there. Give the folder that the peer"):
+        Workload(tmp_path).pairs("train")
+    (tmp_path / "train.npz").write_bytes(b"no zip file")
+    with pytest.raises(UserError, match=r"does not hold the arrays src, src_len, tgt and tgt_len"):
+        Workload(tmp_path).pairs("train")
+    with pytest.raises(UserError, match="do not fill a batch of 4096 tokens"):
+        Workload(write_workload(tmp_path)).timing_batches(2)
