@@ -10,6 +10,9 @@ import tensorflow as tf
 
 from keras_transformer import checks
 
+# How many batches are made ready while a model is busy with another.
+_AHEAD = 4
+
 
 class Batches(abc.ABC):
     """Batches of a corpus, each a pure function of corpus, settings, seed, epoch and number.
@@ -139,8 +142,11 @@ class Batches(abc.ABC):
                 tensor.set_shape(spec.shape)
             return tf.nest.pack_sequence_as(self.element_spec, tensors)
 
-        dataset = steps.map(load_in_graph).prefetch(tf.data.AUTOTUNE)
+        dataset = steps.map(load_in_graph).prefetch(_AHEAD)
         options = tf.data.Options()
+        # There is nothing to tune, and the end of an iterator would wait for the tuner, for half as
+        # long as the iterator has lived.
+        options.autotune.enabled = False
         # The workers have their parts already: TensorFlow must not take parts of them again.
         options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
         return dataset.with_options(options)

@@ -287,3 +287,8 @@ def test_a_sampler_of_another_vocabulary_is_noticed(make_cache, pairs):
     batches = PairBatches(cache, table, seed=1, samplers={"target": other})
     with pytest.raises(ValueError, match="sampler of column 'target' must give ids from 1 to 259"):
         batches.batch(0, 0)
+
+
+def test_the_end_of_a_dataset_waits_for_no_tuner(batches):
+    """TensorFlow's tuner sleeps ever longer, and an iterator that ends waits until it wakes."""
+    assert batches.dataset().options().autotune.enabled is False
