@@ -1,11 +1,13 @@
-"""Settings of the whole process that make training on a CPU faster, for programs of our own.
+"""Settings of the whole process that make training on a CPU faster.
 
-A library must not turn such switches behind the back of the program that imports it. The command
-`keras-transformer` turns them, and so may you, before TensorFlow is imported:
+A library must not turn such switches behind the back of the program that imports it: the command
+`keras-transformer` turns them, for itself. In a program of your own, set TF_ENABLE_ONEDNN_OPTS=1 in
+the environment, since importing this package imports TensorFlow, and before the first tensor is
+made:
 
-    from keras_transformer.process_settings import prepare_process
+    from keras_transformer.process_settings import keep_freed_memory
 
-    prepare_process()
+    keep_freed_memory()
 """
 
 import contextlib
@@ -13,6 +15,7 @@ import ctypes
 import os
 import pathlib
 import platform
+import sys
 
 # By mallopt(3) of glibc.
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -2, -3, -8
@@ -22,9 +25,10 @@ _ALLOCATOR_VARIABLES = ("MALLOC_", "GLIBC_TUNABLES", "LD_PRELOAD")
 
 
 def prepare_process():
-    """Does all of this module. Call it before TensorFlow is imported."""
+    """Does all of this module that can still be done; it is most before TensorFlow is imported."""
     keep_freed_memory()
-    use_onednn()
+    if "tensorflow" not in sys.modules:
+        use_onednn()
 
 
 def keep_freed_memory():
@@ -62,7 +66,15 @@ def use_onednn():
 
     Returns:
         Whether it was set here.
+
+    Raises:
+        RuntimeError: if TensorFlow is there already, which reads the variable once.
     """
+    if "tensorflow" in sys.modules:
+        raise RuntimeError(
+            "TensorFlow has been imported, and decides then whether it uses oneDNN. Set "
+            "TF_ENABLE_ONEDNN_OPTS=1 in the environment instead."
+        )
     if "TF_ENABLE_ONEDNN_OPTS" in os.environ or not {"avx2", "fma"} <= _processor_flags():
         return False
     os.environ["TF_ENABLE_ONEDNN_OPTS"] = "1"

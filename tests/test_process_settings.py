@@ -23,6 +23,7 @@ def without_own_settings(monkeypatch):
 )
 def test_onednn_is_used_where_the_processor_has_what_it_needs(monkeypatch, flags, expected):
     monkeypatch.setattr(process_settings, "_processor_flags", lambda: flags)
+    monkeypatch.delitem(sys.modules, "tensorflow")
     assert process_settings.use_onednn() == (expected is not None)
     assert os.environ.get("TF_ENABLE_ONEDNN_OPTS") == expected
 
@@ -30,9 +31,16 @@ def test_onednn_is_used_where_the_processor_has_what_it_needs(monkeypatch, flags
 @pytest.mark.parametrize("own", ["0", "1"])
 def test_onednn_stays_as_the_user_has_set_it(monkeypatch, own):
     monkeypatch.setattr(process_settings, "_processor_flags", lambda: {"avx2", "fma"})
+    monkeypatch.delitem(sys.modules, "tensorflow")
     monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", own)
     assert not process_settings.use_onednn()
     assert os.environ["TF_ENABLE_ONEDNN_OPTS"] == own
+
+
+def test_onednn_cannot_be_switched_once_tensorflow_is_there():
+    with pytest.raises(RuntimeError, match="Set TF_ENABLE_ONEDNN_OPTS=1 in the environment"):
+        process_settings.use_onednn()
+    assert "TF_ENABLE_ONEDNN_OPTS" not in os.environ
 
 
 @pytest.mark.parametrize("own", OWN[:3])

@@ -147,7 +147,7 @@ def make_cells(tasks, config, *, batch_sizes, beams, sentences, with_peers, want
 
 def _choose(known, wanted):
     """Those whose names are wanted: a name stands for itself, a part for all that have it."""
-    if not wanted:
+    if not wanted or not known:  # nothing to choose from where only the start is measured
         return known
     names = list(dict.fromkeys(contender.name for contender in known))
     chosen = set()

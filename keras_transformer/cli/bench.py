@@ -3,7 +3,7 @@
   keras-transformer bench
   keras-transformer bench --threads 1 --what train --config base
   keras-transformer bench --peers DIR --rounds 3
-  keras-transformer bench --what decode --contenders plain xla 'CTranslate2 float32' --peers DIR
+  keras-transformer bench --peers DIR --what decode --contenders 'keras_transformer xla' CTrans
   keras-transformer bench --scaling --output growth
 
 Each measurement is a process of its own and one line of JSON on standard output, of the form that
@@ -63,7 +63,7 @@ def add_arguments(parser):
         "--contenders",
         nargs="+",
         metavar="NAME",
-        help="only these; a part of a name stands for all that have it",
+        help="only these; a whole name stands for itself, a part for all that have it",
     )
     parser.add_argument(
         "--rounds",
@@ -136,7 +136,7 @@ def run(arguments):
     cores = len(available_cores())
     arguments.threads = arguments.threads or cores
     if arguments.threads > cores:
-        raise UserError(f"--threads is {arguments.threads}, and there are {cores} cores.")
+        raise UserError(f"--threads is {arguments.threads}; cores to run on: {cores}.")
     try:
         return draw_curves(arguments) if arguments.scaling else compare(arguments)
     except MeasurementError as error:

@@ -117,7 +117,7 @@ def test_scaling_writes_rows_and_picture(monkeypatch, tmp_path, capsys):
     ("arguments", "message"),
     [
         ("--rounds 0", "`--rounds` must be a whole number of at least 1; got 0."),
-        ("--threads 4096", "--threads is 4096, and there are "),
+        ("--threads 4096", "--threads is 4096; cores to run on: "),
         ("--beams 4 0", "--beams must be whole numbers of at least 1; got 0."),
         ("--peak 0", "`--peak` must be a finite number above 0; got 0.0."),
         ("--peers nowhere", "nowhere: common.py is not there. Give the folder that the peers'"),
