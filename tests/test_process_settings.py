@@ -15,7 +15,8 @@ OWN = ("MALLOC_ARENA_MAX", "GLIBC_TUNABLES", "LD_PRELOAD", "TF_ENABLE_ONEDNN_OPT
 @pytest.fixture(autouse=True)
 def without_own_settings(monkeypatch):
     for name in OWN:
-        monkeypatch.delenv(name, raising=False)
+        monkeypatch.setenv(name, "")  # so that it is not there afterwards, whatever a test sets
+        monkeypatch.delenv(name)
 
 
 @pytest.mark.parametrize(
