@@ -36,7 +36,7 @@ def keep_freed_memory():
 
     TensorFlow frees what a step has computed, and asks for as much again in the next. By default
     the memory goes back to the system in between, which then has to clear every page of it anew:
-    on two cores that was a fifth of the time of a training step. Nothing happens where there is no
+    on one core that was a fifth of the time of a training step. Nothing happens where there is no
     glibc, or where the user has given the allocator settings of their own.
 
     Returns:

@@ -95,7 +95,7 @@ def _add_up(states, table, labels, weights, label_smoothing, with_gradients):
             smoothed += label_smoothing * (of_label - mean)
         is_right = tf.cast(tf.equal(best, rows_labels), tf.float32)
         by_token = tf.stack([smoothed, plain, is_right])  # [3, C]
-        counted = tf.where(rows_weights > 0, by_token * rows_weights, 0.0)
+        counted = tf.where(rows_weights != 0.0, by_token * rows_weights, 0.0)
         sums += tf.reduce_sum(counted, axis=-1)
         if gradients:
             of_rows, of_transposed = gradients

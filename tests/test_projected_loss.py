@@ -84,7 +84,7 @@ def test_batches_of_nothing(shape):
     assert not np.any(gradients[1])
 
 
-@pytest.mark.parametrize("weights", [[0.5, 0.0, 2.0], [[1.0, 0.0, 3.0, 0.5]] * 3])
+@pytest.mark.parametrize("weights", [[0.5, 0.0, -2.0], [[1.0, 0.0, 3.0, 0.5]] * 3])
 def test_sample_weights_count(at_once, weights):
     states, labels = batch(3, 4)
     weights = tf.constant(weights)
