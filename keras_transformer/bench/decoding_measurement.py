@@ -140,13 +140,20 @@ def _make_search(beams):
 def _save_search(network, search, directory, xla):
     import tensorflow as tf
 
-    find = search.function(network, jit_compile=xla)
+    from keras_transformer.export.stored_weights import stored_weights
+
     module = tf.Module()
     # As plain variables: a SavedModel that tracks Keras' own objects loads in Python alone.
     module.stored = [weight.value for weight in network.weights]
 
+    def find(ids):
+        with stored_weights(network, module.stored, as_constants=xla):
+            return search(network, source=ids).ids[:, 0]
+
+    find = tf.function(find, jit_compile=xla, autograph=False)
+
     def best(ids):
-        return {"ids": find(ids).ids[:, 0]}
+        return {"ids": find(ids)}
 
     module.best = tf.function(
         best, input_signature=[tf.TensorSpec([None, None], tf.int32, "ids")], autograph=False

@@ -132,7 +132,12 @@ class TextGenerator(TextModule):
 
         if not self.xla:
             return lambda ids, numbers: find(ids, numbers, **drawing)
-        compiled = tf.function(find, jit_compile=True, autograph=False)
+
+        def find_compiled(ids, numbers, **drawing):
+            with self.weights(as_constants=True):
+                return find(ids, numbers, **drawing)
+
+        compiled = tf.function(find_compiled, jit_compile=True, autograph=False)
 
         def find_padded(ids, numbers):
             rows = padded_rows(tf.shape(ids)[0])

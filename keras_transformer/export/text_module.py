@@ -3,9 +3,9 @@
 import contextlib
 import functools
 
-import keras
 import tensorflow as tf
 
+from keras_transformer.export.stored_weights import stored_weights
 from keras_transformer.export.sub_batches import in_sub_batches
 from keras_transformer.text import END_ID
 
@@ -48,14 +48,11 @@ class TextModule(tf.Module):
         """The signatures by name: a method and its inputs' `tf.TensorSpec`s by name, each."""
         raise NotImplementedError
 
-    def weights(self):
-        """A context in which the model's layers read the stored weights."""
+    def weights(self, as_constants=False):
+        """A context in which the model's layers read the stored weights, see `stored_weights`."""
         if self.stored is None:
             return contextlib.nullcontext()
-        weights = zip(self.model.weights, self.stored, strict=True)
-        return keras.StatelessScope(
-            state_mapping=[(weight, tf.cast(value, weight.dtype)) for weight, value in weights]
-        )
+        return stored_weights(self.model, self.stored, as_constants)
 
     def ids(self, tokenizer, texts, limit):
         """The ids of texts, `limit` at most in each row, without END: a ragged `[B, None]`."""

@@ -103,32 +103,57 @@ class TokenEmbedding(keras.layers.Layer):
         Returns:
             `[M, V]`; or `[0, 0]` for a few rows, which do not repay it.
         """
-        table = tf.cast(self.embeddings, self.compute_dtype)
         return tf.cond(
             tf.convert_to_tensor(rows) > FEW_ROWS,
-            lambda: tf.transpose(table),
-            lambda: tf.zeros([0, 0], table.dtype),
+            lambda: tf.transpose(self._table()),
+            lambda: tf.zeros([0, 0], self.compute_dtype),
         )
 
-    def to_logits(self, states, kernel):
+    def to_logits(self, states, kernel=None):
         """The logits `[B, T, V]` of `call(states, reverse=True)`, for one step of many.
 
         Args:
             states: `[B, T, M]`.
-            kernel: from `output_kernel`, made once for all steps.
+            kernel: from `output_kernel`, made once for all steps; None under XLA.
         """
         rows = tf.reshape(states, [-1, self.width])  # [B·T, M]
-        # Rows times a transposed table takes several times as long as these two do.
-        logits = tf.cond(
-            tf.size(kernel) > 0,
-            lambda: tf.matmul(rows, kernel),
-            lambda: tf.transpose(
-                tf.matmul(tf.cast(self.embeddings, self.compute_dtype), rows, transpose_b=True)
-            ),
-        )
+        logits = self._multiply_few(rows) if kernel is None else self._multiply(rows, kernel)
         shape = tf.concat([tf.shape(states)[:2], [self.vocabulary_size]], axis=0)
         logits = tf.reshape(tf.cast(logits, self.logits_dtype), shape)
         return tf.ensure_shape(logits, [*states.shape[:2], self.vocabulary_size])
+
+    def _multiply(self, rows, kernel):
+        """Logits `[R, V]` of rows `[R, M]` with an `output_kernel`."""
+        # Rows times a transposed table takes several times as long as these two do.
+        return tf.cond(
+            tf.size(kernel) > 0,
+            lambda: tf.matmul(rows, kernel),
+            lambda: tf.transpose(tf.matmul(self._table(), rows, transpose_b=True)),
+        )
+
+    def _multiply_few(self, rows):
+        """Logits `[R, V]` of rows `[R, M]`; a few of them one by one.
+
+        XLA is twice as fast so: more than one row it multiplies with a copy of the whole table, cut
+        into pieces, that is made each time.
+        """
+        table = self._table()
+        return tf.cond(
+            tf.shape(rows)[0] <= FEW_ROWS,
+            lambda: tf.concat(
+                [
+                    tf.matmul(
+                        rows[i : i + 1], table, transpose_b=True
+                    )  # no row where there is none
+                    for i in range(FEW_ROWS)
+                ],
+                axis=0,
+            ),
+            lambda: tf.matmul(rows, table, transpose_b=True),
+        )
+
+    def _table(self):
+        return tf.cast(self.embeddings, self.compute_dtype)
 
     @property
     def logits_dtype(self):

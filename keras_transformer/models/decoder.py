@@ -177,9 +177,9 @@ class Decoder(Stack):
 
     def _logits(self, states, state):
         """Logits `[B, T, V]` of states `[B, T, M]`."""
-        if state and "kernels" in state:
-            return self.output.to_logits(states, state["kernels"]["output"])
-        return self.output(states, reverse=True)
+        if state is None:
+            return self.output(states, reverse=True)
+        return self.output.to_logits(states, state.get("kernels", {}).get("output"))
 
     def _check_fit(self, ids, state):
         cache = state["layers"][0]

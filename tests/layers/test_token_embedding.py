@@ -105,3 +105,20 @@ def test_refuses_floats_and_wrong_widths():
 def test_bad_arguments(arguments, message):
     with pytest.raises(ValueError, match=message):
         TokenEmbedding(**{"vocabulary_size": V, "width": M, **arguments})
+
+
+@pytest.mark.parametrize("rows", [1, 3, 4, 5])
+@pytest.mark.parametrize(
+    ("jit_compile", "with_kernel"), [(False, False), (False, True), (True, False)]
+)
+def test_logits_of_a_step_are_those_of_the_call(rows, jit_compile, with_kernel):
+    embedding = TokenEmbedding(vocabulary_size=11, width=6)
+    embedding(np.zeros((1, 1), "int32"))
+    states = np.random.default_rng(rows).normal(size=(rows, 1, 6)).astype("float32")
+
+    @tf.function(jit_compile=jit_compile, autograph=False, reduce_retracing=True)
+    def of_step(states):
+        kernel = embedding.output_kernel(tf.shape(states)[0]) if with_kernel else None
+        return embedding.to_logits(states, kernel)
+
+    np.testing.assert_allclose(of_step(states), embedding(states, reverse=True), atol=1e-6)
