@@ -141,12 +141,8 @@ class TokenEmbedding(keras.layers.Layer):
         return tf.cond(
             tf.shape(rows)[0] <= FEW_ROWS,
             lambda: tf.concat(
-                [
-                    tf.matmul(
-                        rows[i : i + 1], table, transpose_b=True
-                    )  # no row where there is none
-                    for i in range(FEW_ROWS)
-                ],
+                # A slice past the last row has none.
+                [tf.matmul(rows[i : i + 1], table, transpose_b=True) for i in range(FEW_ROWS)],
                 axis=0,
             ),
             lambda: tf.matmul(rows, table, transpose_b=True),
