@@ -12,7 +12,11 @@ from keras_transformer.checks import (
     require_rank,
     require_rate,
 )
-from keras_transformer.layers.attention.mechanism import make_mechanism, serialize_mechanism
+from keras_transformer.layers.attention.mechanism import (
+    is_query_mask,
+    make_mechanism,
+    serialize_mechanism,
+)
 from keras_transformer.layers.growing_cache import GrowingCache
 
 
@@ -109,7 +113,9 @@ class MultiHeadAttention(keras.layers.Layer):
         query_units = self.num_heads * self.head_width
         key_units = self.num_key_value_heads * self.head_width
         self.query_projection = self._projection("query", width, query_units)
-        self.key_projection = self._projection("key", memory_width, key_units)
+        self.key_projection = None
+        if self.mechanism.reads_keys:
+            self.key_projection = self._projection("key", memory_width, key_units)
         self.value_projection = self._projection("value", memory_width, key_units)
         self.output_projection = self._projection("output", query_units, width)
         heads_shape = (None, self.num_heads, None, self.head_width)
@@ -162,8 +168,9 @@ class MultiHeadAttention(keras.layers.Layer):
                 keys_and_values = cache._asdict()
             elif cache is not None:
                 keys_and_values = cache = self._extend(cache, keys_and_values, offset)
-            if cache is not None and query.shape[1] == 1:
-                use_causal_mask = False  # after the latest position there is nothing to hide
+            is_latest = cache is not None and query.shape[1] == 1
+            if is_latest and self.mechanism.latest_sees_all:
+                use_causal_mask = False
         context = self.mechanism(
             queries,
             self._share(keys_and_values["key"]),
@@ -212,11 +219,10 @@ class MultiHeadAttention(keras.layers.Layer):
         return self._project(memory, memory_mask)
 
     def _project(self, inputs, mask):
-        return {
-            "key": self._split(self.key_projection, inputs, self.num_key_value_heads),
-            "value": self._split(self.value_projection, inputs, self.num_key_value_heads),
-            "mask": mask,
-        }
+        key = value = self._split(self.value_projection, inputs, self.num_key_value_heads)
+        if self.key_projection is not None:
+            key = self._split(self.key_projection, inputs, self.num_key_value_heads)
+        return {"key": key, "value": value, "mask": mask}
 
     def _split(self, projection, inputs, num_heads):
         """Projects `[B, T, M]` to heads `[B, H, T, D]`."""
@@ -305,6 +311,7 @@ class MultiHeadAttention(keras.layers.Layer):
                 "mask[:, None, :], for one mask [T, S] for all rows pass mask[None]."
             )
         require_rank("attention_mask", attention_mask, {3: "B, T, S", 4: "B, H, T, S"})
+        self.mechanism.check_use(has_query_mask=is_query_mask(attention_mask))
         self._check_mask_shape(query, memory, attention_mask, cache)
         if keras.backend.is_float_dtype(attention_mask.dtype):
             dtype = keras.backend.standardize_dtype(attention_mask.dtype)

@@ -1,7 +1,6 @@
 """Every registered attention mechanism, alone and in `MultiHeadAttention`."""
 
 import functools
-import importlib
 
 import keras
 import numpy as np
@@ -9,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 from keras_transformer.layers import MECHANISMS, MultiHeadAttention, register_mechanism
+from tests.references.mechanisms import reference_of, settings_of
 
 B, H, T, D = 3, 4, 7, 6
 M = H * D
@@ -32,8 +32,13 @@ def random_weights(layer, random):
     return layer
 
 
+def small(name):
+    """A mechanism whose windows, blocks and the like are smaller than the tests' texts."""
+    return MECHANISMS[name](**settings_of(name))
+
+
 def built(name, random, width=M, memory_width=None, **settings):
-    layer = MultiHeadAttention(H, mechanism=name, **settings)
+    layer = MultiHeadAttention(H, mechanism=small(name), **settings)
     memory_shape = None if memory_width is None else (None, None, memory_width)
     layer.build((None, None, width), memory_shape)
     return random_weights(layer, random)
@@ -51,27 +56,26 @@ def with_same_dropout(layer, function, *calls):
     return results
 
 
-def reference(name):
-    """The NumPy formula of a mechanism: tests/references/mechanisms/<name>.py."""
-    return importlib.import_module(f"tests.references.mechanisms.{name}").attend
-
-
 # --- values ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("name", "use_causal_mask"),
-    [(name, False) for name in sorted(MECHANISMS)]
-    + [(name, True) for name, kind in sorted(MECHANISMS.items()) if kind.supports_causal],
+    ("name", "use_causal_mask", "offset"),
+    [
+        (name, use_causal_mask, offset)
+        for name, kind in sorted(MECHANISMS.items())
+        for use_causal_mask in ([False, True] if kind.supports_causal else [False])
+        for offset in ([0, 3] if kind.supports_cache else [0])
+    ],
 )
-@pytest.mark.parametrize("offset", [0, 3])
 def test_values_equal_the_numpy_reference(name, use_causal_mask, offset, random):
-    mechanism = MECHANISMS[name]()
+    mechanism = small(name)
     mechanism.build((None, H, None, D), (None, H, None, D), (None, H, None, D))
     random_weights(mechanism, random)
     query, key, value = (random.normal(0, 1, (B, H, T, D)) for _ in range(3))
-    visible = random.random((B, 1, T - offset, T)) < 0.7
-    visible[0, :, 1] = False  # nothing to see
+    rows = T - offset if mechanism.supports_query_masks else 1
+    visible = random.random((B, 1, rows, T)) < 0.7
+    visible[0, :, rows // 2] = False  # nothing to see
 
     placed_query, placed_key = mechanism.place(
         tf.constant(query, tf.float32), tf.constant(key, tf.float32), offset=0
@@ -90,7 +94,7 @@ def test_values_equal_the_numpy_reference(name, use_causal_mask, offset, random)
     if use_causal_mask:
         visible &= np.arange(T)[None, :] <= np.arange(offset, T)[:, None]
     own = {variable.name: variable.numpy() for variable in mechanism.trainable_variables}
-    expected = reference(name)(query[:, :, offset:], key, value, visible, offset, own)
+    expected = reference_of(name)(query[:, :, offset:], key, value, visible, offset, own)
     np.testing.assert_allclose(context, expected[0], atol=1e-5)
     np.testing.assert_allclose(weights, expected[1], atol=1e-5)
 
@@ -106,11 +110,11 @@ def test_sits_in_multi_head_attention(name, random):
         return (x @ kernel + bias).reshape(B, T, heads, D).transpose(0, 2, 1, 3)
 
     query = project(layer.query_projection, H)
-    key = project(layer.key_projection, 2).repeat(2, axis=1)
     value = project(layer.value_projection, 2).repeat(2, axis=1)
+    key = project(layer.key_projection, 2).repeat(2, axis=1) if layer.key_projection else value
     own = {variable.name: variable.numpy() for variable in layer.mechanism.trainable_variables}
     visible = np.ones((B, H, T, T), bool)
-    context, weights = reference(name)(query, key, value, visible, 0, own)
+    context, weights = reference_of(name)(query, key, value, visible, 0, own)
     kernel, bias = (weight.numpy() for weight in layer.output_projection.weights)
     expected = context.transpose(0, 2, 1, 3).reshape(B, T, M) @ kernel + bias
 
@@ -208,11 +212,13 @@ def test_masked_memory_is_not_seen(name, dtype, training, dropout, jit, random):
 @pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16", "mixed_float16"])
 @pytest.mark.parametrize("jit", [False, True])
 def test_a_fully_masked_row_gives_zeros(name, dtype, jit, random):
-    layer = MultiHeadAttention(H, mechanism=name, dtype=dtype)
+    layer = MultiHeadAttention(H, mechanism=small(name), dtype=dtype)
     x = random.normal(0, 1, (B, T, M)).astype("float32")
-    attention_mask = np.ones((B, T, T), bool)
+    differs = layer.mechanism.supports_query_masks
+    attention_mask = np.ones((B, T if differs else 1, T), bool)
     attention_mask[1] = False
-    attention_mask[2, 3] = False
+    if differs:
+        attention_mask[2, 3] = False
 
     @tf.function(jit_compile=jit)
     def function(x):
@@ -224,7 +230,7 @@ def test_a_fully_masked_row_gives_zeros(name, dtype, jit, random):
     layer(x)
     outputs, weights, gradients = function(tf.constant(x))
     assert not np.any(outputs.numpy()[1])
-    assert not np.any(outputs.numpy()[2, 3])
+    assert np.any(outputs.numpy()[2, 3]) != differs
     assert not np.any(weights.numpy()[1])
     assert np.any(outputs.numpy()[0])
     for array in (outputs, weights, *gradients):
@@ -291,6 +297,7 @@ USES = {
     "supports_causal": ({"use_causal_mask": True}, "cannot hide the future"),
     "supports_cross": ({"memory": "x"}, "cannot attend from one sequence to another"),
     "supports_cache": ({"cache": "cache"}, "cannot decode step by step"),
+    "supports_query_masks": ({"attention_mask": "mask"}, "cannot take a mask that differs"),
 }
 
 
@@ -307,7 +314,8 @@ def test_what_is_not_supported_says_so(name, ability, random):
     arguments, message = USES[ability]
     layer = built(name, random)
     x = keras.Input((T, M))
-    given = {"x": x, "cache": layer.initial_cache(B, T)}
+    mask = keras.Input((T, T), dtype="bool")
+    given = {"x": x, "cache": layer.initial_cache(B, T), "mask": mask}
     arguments = {key: given.get(value, value) for key, value in arguments.items()}
     with pytest.raises(ValueError, match=f"'{name}' {message}.* Use one of "):
         layer(x, **arguments)

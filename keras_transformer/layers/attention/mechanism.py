@@ -41,6 +41,14 @@ def serialize_mechanism(mechanism):
     return config
 
 
+def is_query_mask(attention_mask):
+    """Whether a mask of rank 3 or 4 differs from query to query.
+
+    It does if it is not known to have one row for all of them.
+    """
+    return attention_mask is not None and attention_mask.shape[-2] != 1
+
+
 class AttentionMechanism(keras.layers.Layer):
     """Base of everything that lets queries look at keys and gather values.
 
@@ -73,8 +81,19 @@ class AttentionMechanism(keras.layers.Layer):
     supports_cache = True
     #: May queries and keys belong to two different sequences?
     supports_cross = True
+    #: May a row hold several documents, each with positions from 0 on?
+    supports_packing = True
+    #: May the mask differ from query to query? If not, it hides keys from all: `[B, 1, 1, S]`.
+    supports_query_masks = True
     #: Does it tell positions apart by itself, so that embeddings need none?
     encodes_positions = False
+    #: Does it have an end, given as `max_length`?
+    is_bounded = False
+    #: Does it look at keys? If not, there is no need to project any: it gets the values as keys.
+    reads_keys = True
+    #: Is there nothing to hide from the latest of all positions? If so, a step of one query from a
+    #: cache is not told to hide the future.
+    latest_sees_all = True
 
     def __init__(self, dropout=0.0, **kwargs):
         super().__init__(**kwargs)
@@ -104,12 +123,24 @@ class AttentionMechanism(keras.layers.Layer):
     ):
         raise NotImplementedError(f"{type(self).__name__} must implement `call`.")
 
-    def check_use(self, is_causal=False, is_cached=False, is_cross=False):
+    def check_use(
+        self,
+        is_causal=False,
+        is_cached=False,
+        is_cross=False,
+        is_packed=False,
+        has_query_mask=False,
+    ):
         """Raises `ValueError` when asked for what this mechanism cannot do."""
         wanted = {
             "supports_causal": (is_causal, "hide the future from a query (causal use)"),
             "supports_cache": (is_cached, "decode step by step from a cache"),
             "supports_cross": (is_cross, "attend from one sequence to another (cross attention)"),
+            "supports_packing": (is_packed, "attend within documents packed into one row"),
+            "supports_query_masks": (
+                has_query_mask,
+                "take a mask that differs from query to query, only one of keys, [B, 1, 1, S]",
+            ),
         }
         for attribute, (is_wanted, what) in wanted.items():
             if is_wanted and not getattr(self, attribute):

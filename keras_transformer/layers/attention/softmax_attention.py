@@ -24,6 +24,11 @@ def distances(query, key, query_offset):
     return ops.expand_dims(keys, 0) - ops.expand_dims(queries, 1)
 
 
+def full_precision(scores):
+    """Scores in float32 at least: a softmax over many of them is not for half precision."""
+    return ops.cast(scores, keras.backend.result_type(scores.dtype, "float32"))
+
+
 class SoftmaxAttention(AttentionMechanism):
     """Base of the dense mechanisms: scores, softmax over what may be seen, weighted sum of values.
 
@@ -49,9 +54,7 @@ class SoftmaxAttention(AttentionMechanism):
         return_weights=False,
         training=None,
     ):
-        # A softmax over many scores is not for half precision.
-        scores = self.score(query, key, query_offset)
-        scores = ops.cast(scores, keras.backend.result_type(self.compute_dtype, "float32"))
+        scores = full_precision(self.score(query, key, query_offset))
         mask = attention_mask
         if use_causal_mask:
             is_past = distances(query, key, query_offset) <= 0

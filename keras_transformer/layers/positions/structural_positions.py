@@ -1,0 +1,48 @@
+"""Positions in a tree: how deep a token lies, beside where it stands."""
+
+import keras
+from keras import ops
+
+from keras_transformer.checks import require_known_width
+from keras_transformer.layers.positions.sinusoidal_positions import SinusoidalPositions
+
+
+@keras.saving.register_keras_serializable(package="keras_transformer")
+class StructuralPositions(SinusoidalPositions):
+    """Adds `tanh(W p(d))` for a token at depth d of its sentence's tree, p being the sinusoids.
+
+    Wang et al. 2019, "Self-Attention with Structural Position Representations", where the depth in
+    a dependency tree is an absolute position beside the sequential one, both encoded by sinusoids
+    and joined by a learned non-linear function. Here the sequential one is whatever scheme or
+    mechanism a model has, and this layer adds the other share. Its matrix keeps the two apart: with
+    plain sinusoids, place 3 at depth 2 would be place 2 at depth 3.
+
+    Depths cannot be counted, so that this is no scheme that a config could name: see
+    `reads_source_depths` of `TransformerConfig`.
+
+    Args:
+        max_wavelength: the base of the wavelengths. The paper's 10,000.
+
+    Call arguments:
+        inputs: `[B, T, M]`.
+        positions: the depths, integers `[B, T]`: 1 for the root of a sentence, 0 for tokens that
+            are in no tree, such as END and padding.
+
+    Example:
+
+    >>> embedded, depths = keras.Input((None, 64)), keras.Input((None,), dtype="int32")
+    >>> outputs = StructuralPositions()(embedded, positions=depths)
+    >>> keras.Model([embedded, depths], outputs).count_params()
+    4096
+    """
+
+    def build(self, inputs_shape, positions_shape=None):
+        super().build(inputs_shape)
+        width = require_known_width("inputs", inputs_shape)
+        self.kernel = self.add_weight(name="kernel", shape=(width, width))
+
+    def encode(self, positions, width):
+        sinusoids = ops.cast(super().encode(positions, width), self.compute_dtype)  # [..., M]
+        # Two dimensions, because the gradient of a three-dimensional product is built row by row.
+        mixed = ops.matmul(ops.reshape(sinusoids, (-1, width)), self.kernel)
+        return ops.tanh(ops.reshape(mixed, ops.shape(sinusoids)))

@@ -1,0 +1,206 @@
+"""The recurrent decoder's layers, which attend to a memory at each step."""
+
+import keras
+import tensorflow as tf
+
+from keras_transformer.checks import require_positive_integer, require_rate
+from keras_transformer.layers.attention.mechanism import make_mechanism, serialize_mechanism
+from keras_transformer.layers.dropout import Dropout
+from keras_transformer.layers.recurrence.cell import make_cell
+from keras_transformer.layers.recurrence.running import run_over_time
+from keras_transformer.layers.source_attention import AttendedSource, attend_to_source
+
+
+@keras.saving.register_keras_serializable(package="keras_transformer")
+class AttentionRecurrence(keras.layers.Layer):
+    """Recurrent layers whose last one attends to a memory, and that are fed what came of it.
+
+    Luong et al. 2015, "Effective Approaches to Attention-based Neural Machine Translation",
+    sections 3 and 3.3: the last layer's state asks, the memory answers with a context, and both
+    make the attentional vector `tanh(W [context; state])`. It is the output, and beside the next
+    input ("input feeding"), so that a step knows what was attended to before.
+
+    The cells' first states are made from the mean of the memory (Sennrich et al. 2017, "Nematus: a
+    Toolkit for Neural Machine Translation", section 2).
+
+    Masking: padding of the memory is hidden by its implicit Keras mask, or by `memory_mask`. The
+    outputs carry on the mask of `inputs`, whose padding must come last.
+
+    Args:
+        width: M, of the inputs, the memory, the states and the outputs.
+        num_layers: number of cells.
+        cell: "lstm" or "gru".
+        attention: mechanism of the attention, a registered name or an instance to take after.
+        dropout: rate on what a layer passes on. Whatever is dropped, is in all steps of a sequence
+            (Gal & Ghahramani 2016, "A Theoretically Grounded Application of Dropout in Recurrent
+            Neural Networks").
+
+    Call arguments:
+        inputs: `[B, T, M]`.
+        memory: `[B, S, M]`.
+        state: what `initial_state` gave, or the call before this one; with it, `inputs` are the
+            next steps alone, and there may be N rows for each of the memory, see
+            `attend_to_source`. The state after them is returned last.
+        offset: number of steps done before.
+        return_weights: whether to return the attention's weights `[B, T, S]` as well.
+
+    Example:
+
+    >>> x, memory = keras.Input((None, 64)), keras.Input((None, 64))
+    >>> y = AttentionRecurrence(64, cell="gru")(x, memory)
+    >>> keras.Model([x, memory], y).output_shape
+    (None, None, 64)
+    """
+
+    def __init__(
+        self,
+        width,
+        num_layers=1,
+        cell="lstm",
+        attention="scaled_dot_product",
+        dropout=0.0,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.width = require_positive_integer("width", width)
+        self.num_layers = require_positive_integer("num_layers", num_layers)
+        self.cell = cell
+        self.dropout = require_rate("dropout", dropout)
+        self.cells = [
+            make_cell(cell, self.width, name=f"cell_{i}", dtype=self.dtype_policy)
+            for i in range(self.num_layers)
+        ]
+        self.mechanism = make_mechanism(attention, name="mechanism", dtype=self.dtype_policy)
+        self.mechanism.check_use(is_cached=True, is_cross=True)
+        self.dropout_layer = Dropout(self.dropout, dtype=self.dtype_policy)
+        self.bridge = keras.layers.Dense(
+            self.num_layers * self.cells[0].parts * self.width,
+            activation="tanh",
+            name="bridge",
+            dtype=self.dtype_policy,
+        )
+        self.supports_masking = True
+
+    def build(self, inputs_shape, memory_shape):
+        for name, shape in (("inputs", inputs_shape), ("memory", memory_shape)):
+            if shape[-1] != self.width:
+                raise ValueError(
+                    f"`{name}` must have the width {self.width} of AttentionRecurrence "
+                    f"'{self.name}'; got {tuple(shape)}."
+                )
+        for cell in self.cells:
+            cell.build((None, self.width))
+        self.bridge.build((None, self.width))
+        one_head = (None, 1, None, self.width)
+        self.mechanism.build(one_head, one_head, one_head)
+        self.feed_kernel = self.add_weight(
+            name="feed_kernel", shape=(self.width, self.cells[0].gates * self.width)
+        )
+        self.attentional_kernel = self.add_weight(
+            name="attentional_kernel", shape=(2 * self.width, self.width)
+        )
+        self.built = True
+
+    def call(
+        self,
+        inputs,
+        memory,
+        state=None,
+        offset=0,
+        return_weights=False,
+        memory_mask=None,
+        training=None,
+    ):
+        is_stepping = state is not None
+        if not is_stepping:
+            state = self.initial_state(memory, memory_mask)
+        source = AttendedSource(memory, memory, memory_mask)
+        weights = [cell.read() for cell in self.cells]
+        feed_kernel = tf.cast(self.feed_kernel, self.compute_dtype)
+        attentional_kernel = tf.cast(self.attentional_kernel, self.compute_dtype)
+        drop = self._make_drops(tf.shape(inputs)[0], training)
+
+        def advance(time, given, state):
+            entering = given[0] + tf.matmul(state["attentional"], feed_kernel)  # [B, G·M]
+            cells = [self.cells[0].advance(entering, state["cells"][0], weights[0])]
+            for i in range(1, self.num_layers):
+                entering = self.cells[i].project(drop[i - 1](cells[-1][0]), weights[i])
+                cells.append(self.cells[i].advance(entering, state["cells"][i], weights[i]))
+            output = cells[-1][0]  # [B, M]
+            context, attention = attend_to_source(
+                self.mechanism,
+                output[:, None],
+                source,
+                offset + time,
+                return_weights=return_weights,
+                training=training,
+            )
+            both = tf.concat([context[:, 0], output], axis=-1)  # [B, 2·M]
+            attentional = drop[-1](tf.tanh(tf.matmul(both, attentional_kernel)))
+            found = (attentional, attention[:, 0]) if return_weights else (attentional,)
+            return found, {"cells": tuple(cells), "attentional": attentional}
+
+        projected = self.cells[0].project(tf.transpose(inputs, [1, 0, 2]), weights[0])
+        found, state = run_over_time(
+            advance,
+            (projected,),  # [T, B, G·M]
+            state,
+            [self.compute_dtype] * (2 if return_weights else 1),
+        )
+        outputs = tuple(tf.transpose(each, [1, 0, 2]) for each in found)
+        if is_stepping:
+            outputs = (*outputs, state)
+        return outputs if len(outputs) > 1 else outputs[0]
+
+    def initial_state(self, memory, memory_mask=None):
+        """The state before the first step.
+
+        - "cells": for each cell a tuple of states `[B, M]`;
+        - "attentional": the latest output `[B, M]`, of which there is none yet: zeros.
+
+        Args:
+            memory: `[B, S, M]`.
+            memory_mask: boolean `[B, S]`, False for padding.
+        """
+        if memory_mask is None:
+            memory_mask = tf.ones(tf.shape(memory)[:2], tf.bool)
+        # Sums of many are not for half precision.
+        counts = tf.cast(memory_mask, tf.float32)[..., None]  # [B, S, 1]
+        total = tf.reduce_sum(tf.cast(memory, tf.float32) * counts, axis=1)
+        mean = total / tf.maximum(tf.reduce_sum(counts, axis=1), 1.0)
+        made = self.bridge(tf.cast(mean, self.compute_dtype))  # [B, layers·parts·M]
+        parts = tf.split(made, self.num_layers * self.cells[0].parts, axis=-1)
+        each = self.cells[0].parts
+        return {
+            "cells": tuple(tuple(parts[i * each : (i + 1) * each]) for i in range(self.num_layers)),
+            "attentional": tf.zeros_like(parts[0]),
+        }
+
+    def _make_drops(self, rows, training):
+        """A function for each layer that drops the same part of its output in every step."""
+        if not training or not self.dropout:
+            return [lambda states: states] * self.num_layers
+
+        def make_drop():
+            ones = tf.ones([rows, self.width], self.compute_dtype)
+            kept = self.dropout_layer(ones, training=training)
+            return lambda states: states * kept
+
+        return [make_drop() for _ in range(self.num_layers)]
+
+    def compute_output_spec(self, inputs, memory, return_weights=False, **kwargs):
+        outputs = keras.KerasTensor(inputs.shape, dtype=self.compute_dtype)
+        if not return_weights:
+            return outputs
+        shape = (*inputs.shape[:2], memory.shape[1])
+        return outputs, keras.KerasTensor(shape, dtype=self.compute_dtype)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "width": self.width,
+            "num_layers": self.num_layers,
+            "cell": self.cell,
+            "attention": serialize_mechanism(self.mechanism),
+            "dropout": self.dropout,
+        }

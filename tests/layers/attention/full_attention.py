@@ -1,0 +1,34 @@
+"""Full attention beside which the mechanisms that save time or memory are tested."""
+
+import numpy as np
+import tensorflow as tf
+
+from keras_transformer.layers import ScaledDotProduct
+
+B, H, D = 2, 3, 4
+
+
+def random_heads(random, length, count=3):
+    """Queries, keys and values `[B, H, length, D]`."""
+    return [tf.constant(random.normal(0, 1, (B, H, length, D)), tf.float32) for _ in range(count)]
+
+
+def padding_mask(*lengths, width):
+    """Which keys of rows of these lengths hold a token, `[B, 1, 1, S]`."""
+    return tf.constant((np.arange(width) < np.array(lengths)[:, None])[:, None, None])
+
+
+def assert_equals_full(mechanism, query, key, value, atol=1e-5, **arguments):
+    """Checks context and weights, eagerly and with lengths that are not known beforehand."""
+    expected = ScaledDotProduct()(query, key, value, return_weights=True, **arguments)
+    heads = tf.TensorSpec([None, H, None, D])
+    in_graph = tf.function(
+        lambda *given: mechanism(*given, return_weights=True, **arguments),
+        input_signature=[heads] * 3,
+    )
+    for context, weights in (
+        mechanism(query, key, value, return_weights=True, **arguments),
+        in_graph(query, key, value),
+    ):
+        np.testing.assert_allclose(context, expected[0], atol=atol)
+        np.testing.assert_allclose(weights, expected[1], atol=atol)

@@ -1,0 +1,45 @@
+"""Local attention is full attention with a band of a mask."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_transformer.layers import Local
+from tests.layers.attention.full_attention import (
+    B,
+    assert_equals_full,
+    padding_mask,
+    random_heads,
+)
+
+T = 11
+
+
+@pytest.mark.parametrize("window", [T - 1, T, 500])
+@pytest.mark.parametrize("use_causal_mask", [False, True])
+def test_a_window_as_wide_as_the_text_is_full_attention(window, use_causal_mask, random):
+    mask = padding_mask(7, 11, width=T)
+    assert_equals_full(
+        Local(window),
+        *random_heads(random, T),
+        attention_mask=mask,
+        use_causal_mask=use_causal_mask,
+    )
+
+
+@pytest.mark.parametrize("window", [1, 3, 4])
+@pytest.mark.parametrize("rows", [1, T])
+def test_narrow_windows_are_bands(window, rows, random):
+    """For masks that differ from query to query, too."""
+    mask = random.random((B, 1, rows, T)) < 0.7
+    band = abs(np.arange(T) - np.arange(T)[:, None]) <= window
+    query, key, value = random_heads(random, T)
+    from_band = Local(500)(query, key, value, tf.constant(mask & band))
+    np.testing.assert_allclose(
+        Local(window)(query, key, value, tf.constant(mask)), from_band, atol=1e-5
+    )
+
+
+def test_window_must_be_a_number():
+    with pytest.raises(ValueError, match="`window` must be a whole number of at least 1; got 2"):
+        Local(2.0)

@@ -1,0 +1,175 @@
+"""What is particular to the score functions; what holds for all mechanisms is in contracts/."""
+
+import importlib
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_transformer.layers import (
+    MECHANISMS,
+    Additive,
+    ContentBased,
+    DotProduct,
+    General,
+    LocationBased,
+    MultiHeadAttention,
+)
+
+SCORE_FUNCTIONS = [
+    "additive",
+    "content_based",
+    "dot_product",
+    "general",
+    "location_based",
+    "scaled_dot_product",
+]
+
+
+@pytest.mark.parametrize("name", SCORE_FUNCTIONS)
+def test_a_recurrent_decoder_attends_with_one_head(name, random):
+    """A state at a time, to a memory that is key and value, some of it padding."""
+    mechanism = MECHANISMS[name]()
+    states, memory = random.normal(0, 1, (3, 1, 2, 6)), random.normal(0, 1, (3, 1, 5, 6))
+    mask = (np.arange(5) < np.array([[5], [3], [1]]))[:, None, None]  # [B, 1, 1, S]
+    step = tf.function(lambda t, m: mechanism(t, m, m, mask, return_weights=True))
+    memory_tensor = tf.constant(memory, tf.float32)
+    steps = [step(tf.constant(states[:, :, t : t + 1], tf.float32), memory_tensor) for t in (0, 1)]
+    context, weights = (np.concatenate(parts, axis=2) for parts in zip(*steps, strict=True))
+
+    own = {variable.name: variable.numpy() for variable in mechanism.trainable_variables}
+    reference = importlib.import_module(f"tests.references.mechanisms.{name}").attend
+    visible = np.broadcast_to(mask, (3, 1, 2, 5))
+    expected = reference(states, memory, memory, visible, 0, own)
+    np.testing.assert_allclose(context, expected[0], atol=1e-5)
+    np.testing.assert_allclose(weights, expected[1], atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "kernel", "deviation"),
+    [
+        (General(), "kernel", (2 / 64) ** 0.5),
+        (Additive(units=96), "key_kernel", (2 / (32 + 96)) ** 0.5),
+        (LocationBased(max_length=200), "kernel", (1 / 32) ** 0.5),
+    ],
+    ids=["general", "additive", "location_based"],
+)
+def test_each_head_starts_as_if_it_were_alone(mechanism, kernel, deviation):
+    """Glorot and Bengio 2010, equation 16; for places, the inputs alone count."""
+    mechanism.build(*[(None, 8, None, 32)] * 3)
+    values = getattr(mechanism, kernel).numpy()
+    assert values.std() == pytest.approx(deviation, rel=0.05)
+    assert not np.array_equal(values[0], values[1])
+
+
+def test_products_that_float16_cannot_hold():
+    """60 · 60 · 64 is more than 65,504."""
+    states = tf.fill([1, 1, 2, 64], 60.0)
+    _, weights = DotProduct(dtype="mixed_float16")(states, states, states, return_weights=True)
+    np.testing.assert_array_equal(weights, np.full((1, 1, 2, 2), 0.5))
+
+
+# --- content-based --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("length", "dtype", "jit"),
+    [
+        (0.0, "float32", False),
+        (0.0, "float32", True),
+        (0.0, "mixed_float16", False),
+        (1e-25, "float32", False),
+        (1e-3, "float32", False),
+    ],
+)
+def test_vectors_of_no_length(length, dtype, jit, random):
+    """They are like everything, and no gradient is infinite or not a number."""
+    mechanism = ContentBased(dtype=dtype)
+    mechanism.build(*[(None, 1, None, 6)] * 3)
+    query, value = (tf.constant(random.normal(0, 1, (1, 1, 4, 6)), tf.float32) for _ in range(2))
+    key = tf.constant([[[np.eye(6)[0] * length, *random.normal(0, 1, (3, 6))]]], tf.float32)
+
+    @tf.function(jit_compile=jit)
+    def gradients(query, key):
+        sources = [query, key, *(v.value for v in mechanism.trainable_variables)]
+        with tf.GradientTape() as tape:
+            tape.watch([query, key])
+            loss = tf.reduce_sum(tf.cast(mechanism(query, key, value), tf.float32) ** 2)
+        return tape.gradient(loss, sources)
+
+    assert np.all(mechanism.score(query, key, 0)[..., 0] == 0) == (length < 1e-6)
+    for gradient in gradients(query, key):
+        assert np.all(np.isfinite(gradient))
+
+
+def test_length_does_not_matter_and_sharpness_starts_at_the_root_of_the_width(random):
+    mechanism = ContentBased()
+    query, key = (tf.constant(random.normal(0, 1, (2, 3, 4, 16)), tf.float32) for _ in range(2))
+    _, weights = mechanism(query, key, key, return_weights=True)
+    _, scaled = mechanism(query * 50, key * 0.01, key, return_weights=True)
+    np.testing.assert_allclose(weights, scaled, atol=1e-5)
+    np.testing.assert_allclose(mechanism.score(query, query, 0)[0, 0, 0, 0], 4, rtol=1e-5)
+
+
+# --- location-based -------------------------------------------------------------------------------
+
+TOO_MANY = r"can look at places 0 to 3 \(max_length=4\)"
+
+
+def test_more_keys_than_places():
+    mechanism = LocationBased(max_length=4, name="places")
+    query, key = tf.ones([1, 2, 1, 6]), tf.ones([1, 2, 5, 6])
+    mechanism(query, key[:, :, :4], key[:, :, :4])
+    with pytest.raises(ValueError, match=f"{TOO_MANY}.* Shorten .* There are 5 keys"):
+        mechanism(query, key, key)
+    with pytest.raises(ValueError, match="There are 5 keys"):
+        tf.function(mechanism, jit_compile=True)(query, key, key)
+    unknown = tf.TensorSpec([1, 2, None, 6])
+    in_graph = tf.function(lambda key: mechanism(query, key, key), input_signature=[unknown])
+    assert in_graph(key[:, :, :3]).shape == (1, 2, 1, 6)
+    with pytest.raises(tf.errors.InvalidArgumentError, match=TOO_MANY):
+        in_graph(key)
+
+
+def test_the_room_of_a_cache_counts():
+    layer = MultiHeadAttention(2, mechanism=LocationBased(max_length=4))
+    layer.build((None, None, 12))
+    x = tf.ones([1, 1, 12])
+    layer(x, cache=layer.initial_cache(1, 4), use_causal_mask=True)
+    with pytest.raises(ValueError, match="There are 5 keys"):
+        layer(x, cache=layer.initial_cache(1, 5), use_causal_mask=True)
+
+
+def test_the_query_alone_decides(random):
+    mechanism = LocationBased(max_length=9)
+    query, key = (tf.constant(random.normal(0, 1, (2, 3, 4, 6)), tf.float32) for _ in range(2))
+    _, weights = mechanism(query, key, key, return_weights=True)
+    _, others = mechanism(query, key[::-1], key, return_weights=True)
+    np.testing.assert_array_equal(weights, others)
+
+
+@pytest.mark.parametrize("name", SCORE_FUNCTIONS)
+def test_settings_come_back(name):
+    settings = {"additive": {"units": 3}, "location_based": {"max_length": 7}}.get(name, {})
+    mechanism = MECHANISMS[name](dropout=0.1, **settings)
+    config = keras.saving.serialize_keras_object(mechanism)
+    again = keras.saving.deserialize_keras_object(config)
+    assert type(again) is type(mechanism)
+    assert {**again.get_config(), **settings} == mechanism.get_config()
+
+
+def test_bad_settings():
+    with pytest.raises(ValueError, match="`units` must be a whole number of at least 1; got 0"):
+        Additive(units=0)
+    with pytest.raises(ValueError, match=r"`max_length` must be a whole number .* got 2\.5"):
+        LocationBased(max_length=2.5)
+
+
+def test_keys_that_are_not_read_are_not_projected(random):
+    layer = MultiHeadAttention(2, mechanism="location_based")
+    x = tf.constant(random.normal(0, 1, (2, 5, 12)), tf.float32)
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(layer(x) ** 2)
+    assert "key" not in {variable.path.split("/")[-2] for variable in layer.trainable_variables}
+    assert None not in tape.gradient(loss, [v.value for v in layer.trainable_variables])
