@@ -32,6 +32,8 @@ class ParallelCorpus(FileCorpus):
     """
 
     columns = ("source", "target")
+    #: What a source file is counted in.
+    source_unit = "line"
 
     def __init__(self, source, target, rules=ReadingRules()):
         sources, targets = find_files("source", source), find_files("target", target)
@@ -56,19 +58,25 @@ class ParallelCorpus(FileCorpus):
         for source, target in self._pairs_of_files:
             yield from self._pairs(source, target, tally)
 
+    def read_source(self, path, tally):
+        """Yields what goes with a line of the target file, a `BadLine` or `TOO_LONG`."""
+        return self.lines(path, tally)
+
     def _pairs(self, source, target, tally):
-        sources, targets = self.lines(source, tally), self.lines(target, tally)
+        sources, targets = self.read_source(source, tally), self.lines(target, tally)
         for number, pair in enumerate(itertools.zip_longest(sources, targets), start=1):
-            if isinstance(pair[0], str) and isinstance(pair[1], str):
-                yield pair
-            elif None in pair:
+            flaws = [side for side in pair if side is TOO_LONG or isinstance(side, BadLine)]
+            if None in pair:
                 # One generator has ended; the other has given this line and may have more.
                 shorter = number - 1
                 longer = number + sum(1 for _ in itertools.chain(sources, targets))
                 counts = (shorter, longer) if pair[0] is None else (longer, shorter)
                 raise UserError(
-                    f"{source}: line count {counts[0]:,}, but {target}: line count {counts[1]:,}. "
-                    "Line n of one must go with line n of the other: find what is missing."
+                    f"{source}: {self.source_unit} count {counts[0]:,}, but {target}: line count "
+                    f"{counts[1]:,}. {self.source_unit.capitalize()} n of one must go with line n "
+                    "of the other: find what is missing."
                 )
+            elif flaws:
+                yield next((flaw for flaw in flaws if isinstance(flaw, BadLine)), TOO_LONG)
             else:
-                yield next((side for side in pair if isinstance(side, BadLine)), TOO_LONG)
+                yield pair

@@ -1,0 +1,1 @@
+"""The built-in corpus of things to remember, at known distances."""
