@@ -24,8 +24,12 @@ if Path(getattr(sys, "argv", [""])[0]).name != "keras-transformer":
     from keras_transformer.losses import TokenCrossEntropy
     from keras_transformer.metrics import Perplexity, TokenAccuracy
     from keras_transformer.models import (
+        ConvolutionalSeq2Seq,
+        ConvolutionalSeq2SeqConfig,
         LanguageModel,
         LanguageModelConfig,
+        RecurrentSeq2Seq,
+        RecurrentSeq2SeqConfig,
         TextEncoder,
         TextEncoderConfig,
         Transformer,
@@ -34,12 +38,16 @@ if Path(getattr(sys, "argv", [""])[0]).name != "keras-transformer":
     from keras_transformer.schedules import Cosine, InverseSquareRoot, Linear
 
 __all__ = [
+    "ConvolutionalSeq2Seq",
+    "ConvolutionalSeq2SeqConfig",
     "Cosine",
     "InverseSquareRoot",
     "LanguageModel",
     "LanguageModelConfig",
     "Linear",
     "Perplexity",
+    "RecurrentSeq2Seq",
+    "RecurrentSeq2SeqConfig",
     "TextEncoder",
     "TextEncoderConfig",
     "TokenAccuracy",

@@ -1,14 +1,21 @@
 """Lists the presets of a model, with their sizes and the number of their parameters.
 
-The presets `base` and `big` are those of "Attention Is All You Need"; with their vocabulary of
-37,000 tokens, which is the default here, the paper counts 65 and 213 million parameters.
+The Transformer's presets `base` and `big` are those of "Attention Is All You Need"; with their
+vocabulary of 37,000 tokens, which is the default here, the paper counts 65 and 213 million
+parameters.
 """
 
 from keras_transformer.checks import require_positive_integer
 from keras_transformer.errors import UserError
 
 SUMMARY = "list the presets and count their parameters"
-MODELS = ("Transformer", "LanguageModel", "TextEncoder")
+MODELS = (
+    "Transformer",
+    "RecurrentSeq2Seq",
+    "ConvolutionalSeq2Seq",
+    "LanguageModel",
+    "TextEncoder",
+)
 
 
 def add_arguments(parser):
@@ -49,12 +56,15 @@ def run(arguments):
 
 
 def describe_presets(model, vocabulary_size):
-    """Yields name, layers, width, feed-forward width, heads and parameters of each preset."""
+    """Yields name, layers, width, feed-forward width, heads and parameters of each preset.
+
+    What a model does not have is a dash.
+    """
     from keras_transformer import models
 
     model_class = getattr(models, model)
-    for name in models.PRESETS:
+    for name in model_class.config_class.presets:
         config = model_class.config_class.preset(name, vocabulary_size=vocabulary_size)
         layers = "+".join(str(getattr(config, field)) for field in config.depth_fields)
-        parameters = model_class(config).count_params()
-        yield name, layers, config.width, config.feed_forward_width, config.num_heads, parameters
+        sizes = (getattr(config, field, "-") for field in ("feed_forward_width", "num_heads"))
+        yield name, layers, config.width, *sizes, model_class(config).count_params()

@@ -3,7 +3,7 @@
 import tensorflow as tf
 
 #: The entries of a state that hypotheses share: those of one source, and all of them.
-SHARED = ("memory", "kernels")
+SHARED = ("memory", "source", "kernels")
 
 
 def repeat_rows(state, times):

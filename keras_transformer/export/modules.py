@@ -47,6 +47,11 @@ def _require_fit(model, search, limits, has_source):
             f"A {type(model).__name__} has no source, so there is no coverage of one to punish: "
             "leave out the `coverage_penalty`."
         )
+    if getattr(model.config, "reads_source_depths", False):
+        raise UserError(
+            "A model that reads the depths of its source tokens cannot be exported: an export "
+            "takes strings, which have no tree. Train one without `reads_source_depths`."
+        )
     most = model.position_limit
     if most is not None and limits is not None:
         most -= 0 if has_source else 1  # a prompt must leave room for one token

@@ -62,6 +62,8 @@ _TEXT_TO_TEXT = {
 #: The signatures that each kind of model offers. One may offer more, and more outputs.
 CONTRACTS = {
     "Transformer": _TEXT_TO_TEXT,
+    "RecurrentSeq2Seq": _TEXT_TO_TEXT,
+    "ConvolutionalSeq2Seq": _TEXT_TO_TEXT,
     "LanguageModel": _TEXT_TO_TEXT,
     "TextEncoder": {"serving_default": _ENCODE, "encode": _ENCODE},
 }

@@ -1,4 +1,4 @@
-"""The settings that all models share, their presets, and the checks."""
+"""The settings that Transformers share, their presets, and the checks."""
 
 import dataclasses
 
@@ -6,7 +6,6 @@ from keras_transformer.checks import (
     require_boolean,
     require_choice,
     require_divisible,
-    require_integer,
     require_positive,
     require_positive_integer,
     require_rate,
@@ -15,6 +14,7 @@ from keras_transformer.layers.attention import MECHANISMS
 from keras_transformer.layers.feed_forward import ACTIVATIONS
 from keras_transformer.layers.positions import SCHEMES
 from keras_transformer.layers.residual import NORMALIZATIONS, ORDERS
+from keras_transformer.models.sequence_config import SequenceConfig
 
 #: Sizes by name. `depth` is the number of blocks of each stack.
 PRESETS = {
@@ -35,12 +35,10 @@ PRESETS = {
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ModelConfig:
-    """Settings shared by all models; checked when made.
+class ModelConfig(SequenceConfig):
+    """Settings shared by all Transformers; checked when made.
 
-    Attributes:
-        vocabulary_size: V, number of tokens.
-        width: M, size of the vectors between blocks.
+    Attributes: those of `SequenceConfig`, and
         feed_forward_width: F, size of the feed-forward networks' inner layer.
         num_heads: H, heads of attention; must divide `width`.
         num_key_value_heads: heads of keys and values; by default `num_heads`.
@@ -48,57 +46,37 @@ class ModelConfig:
         attention_options: its settings, such as `{"max_distance": 8}`.
         positions: scheme added to the embeddings, by its registered name; "none"; or "auto", which
             is "sinusoidal", or "none" where the mechanism tells positions apart by itself.
-        max_length: number of positions of the "learned" scheme, and of a decoder's cache where no
-            other is asked for.
         activation: of the feed-forward networks, see `FeedForward`.
         normalization: "layer" or "rms".
         order: "post", normalisation after each residual sum, or "pre", before each sublayer.
-        dropout: rate on embeddings and on what each sublayer adds.
         attention_dropout: rate on attention weights.
         activation_dropout: rate inside the feed-forward networks.
         use_bias: whether projections and dense layers have biases.
         epsilon: of the normalisations.
-        padding_id: the token id that stands for nothing.
     """
 
-    vocabulary_size: int
-    width: int = 512
     feed_forward_width: int = 2048
     num_heads: int = 8
     num_key_value_heads: int | None = None
     attention: str = "scaled_dot_product"
     attention_options: dict = dataclasses.field(default_factory=dict)
     positions: str = "auto"
-    max_length: int = 1024
     activation: str = "relu"
     normalization: str = "layer"
     order: str = "pre"
-    dropout: float = 0.1
     attention_dropout: float = 0.0
     activation_dropout: float = 0.0
     use_bias: bool = True
     epsilon: float = 1e-6
-    padding_id: int = 0
 
-    #: Names of the fields that a preset's `depth` sets.
-    depth_fields = ()
-
-    @classmethod
-    def preset(cls, name, **settings):
-        """The settings known by `name`, with any of them changed.
-
-        >>> from keras_transformer.models import TransformerConfig
-        >>> TransformerConfig.preset("tiny", vocabulary_size=8000, dropout=0.3).width
-        128
-        """
-        values = dict(PRESETS[require_choice("preset", name, PRESETS)])
-        depth = values.pop("depth")
-        return cls(**{**dict.fromkeys(cls.depth_fields, depth), **values, **settings})
+    presets = PRESETS
+    #: The field that names the mechanism of a decoder's self-attention.
+    decoder_field = "attention"
+    mechanism_fields = ("attention",)
 
     def __post_init__(self):
-        for name in ("vocabulary_size", "width", "feed_forward_width", "num_heads", "max_length"):
-            require_positive_integer(name, getattr(self, name))
-        for name in self.depth_fields:
+        super().__post_init__()
+        for name in ("feed_forward_width", "num_heads"):
             require_positive_integer(name, getattr(self, name))
         require_divisible("width", self.width, "num_heads", self.num_heads)
         if self.num_key_value_heads is not None:
@@ -106,7 +84,7 @@ class ModelConfig:
             require_divisible(
                 "num_heads", self.num_heads, "num_key_value_heads", self.num_key_value_heads
             )
-        for name in ("dropout", "attention_dropout", "activation_dropout"):
+        for name in ("attention_dropout", "activation_dropout"):
             require_rate(name, getattr(self, name))
         require_choice("positions", self.positions, (*SCHEMES, "auto", "none"))
         require_choice("activation", self.activation, ACTIVATIONS)
@@ -114,33 +92,27 @@ class ModelConfig:
         require_choice("order", self.order, ORDERS)
         require_positive("epsilon", self.epsilon)
         require_boolean("use_bias", self.use_bias)
-        require_integer("padding_id", self.padding_id, minimum=0)
         self.mechanism("attention")
-
-    def mechanism(self, field):
-        """The attention mechanism that a field and its options name, as a pattern for blocks."""
-        name, options = getattr(self, field), getattr(self, f"{field}_options")
-        try:
-            return MECHANISMS[require_choice(field, name, MECHANISMS)](**options)
-        except (TypeError, ValueError) as error:
-            if not options:
-                raise
-            raise ValueError(f"`{field}_options` of {name!r} do not fit: {error}") from error
 
     @property
     def position_scheme(self):
-        """The scheme that `positions` stands for, or None."""
+        """The scheme that `positions` stands for beside `attention`, or None."""
+        return self.position_scheme_beside("attention")
+
+    def position_scheme_beside(self, field):
+        """The scheme that `positions` stands for beside the mechanism of a field, or None."""
         if self.positions == "auto":
-            return None if MECHANISMS[self.attention].encodes_positions else "sinusoidal"
+            kind = MECHANISMS[getattr(self, field)]
+            return None if kind.encodes_positions else "sinusoidal"
         return None if self.positions == "none" else self.positions
 
-    def block_settings(self):
-        """Keyword arguments for `EncoderBlock` and `DecoderBlock`."""
+    def block_settings(self, field="attention"):
+        """Keyword arguments for `EncoderBlock` and `DecoderBlock`, with a field's mechanism."""
         return {
             "num_heads": self.num_heads,
             "feed_forward_width": self.feed_forward_width,
             "num_key_value_heads": self.num_key_value_heads,
-            "attention": self.mechanism("attention"),
+            "attention": self.mechanism(field),
             "activation": self.activation,
             "normalization": self.normalization,
             "order": self.order,

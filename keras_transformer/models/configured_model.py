@@ -26,7 +26,8 @@ class ConfiguredModel(keras.Model):
 
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)
-        MODELS[cls.__name__] = cls
+        if cls.config_class is not None:  # or it is a base of others
+            MODELS[cls.__name__] = cls
 
     def __init__(self, config, dtype, inputs, outputs, name=None, **kwargs):
         super().__init__(inputs=inputs, outputs=outputs, name=name, **kwargs)

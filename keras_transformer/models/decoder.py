@@ -2,32 +2,50 @@
 
 import tensorflow as tf
 
-from keras_transformer.checks import require_positive_integer, require_rank
-from keras_transformer.layers import DecoderBlock, PackedSegments
-from keras_transformer.layers.compilation import is_compiled_by_xla
+from keras_transformer.layers import CoverageLoss, DecoderBlock, PackedSegments, PointerGenerator
 from keras_transformer.layers.growing_cache import GrowingCache
 from keras_transformer.layers.transformer_block import as_tuple
 from keras_transformer.models.stack import Stack
+from keras_transformer.models.stepwise_decoder import StepwiseDecoder
 
 
-class Decoder(Stack):
+class Decoder(StepwiseDecoder, Stack):
     """A stack of decoder blocks.
 
     Args: see `Stack`, and
         num_layers: number of blocks.
         output: the `TokenEmbedding` whose reverse gives the logits.
+        copies: whether tokens of the source can be copied, see `PointerGenerator`.
+        coverage_weight: of the `CoverageLoss`; 0 for none.
         block_settings: further arguments for each `DecoderBlock`.
     """
 
     def __init__(
-        self, config, embedding, output, num_layers, name="decoder", dtype=None, **block_settings
+        self,
+        config,
+        embedding,
+        output,
+        num_layers,
+        name="decoder",
+        dtype=None,
+        copies=False,
+        coverage_weight=0.0,
+        **block_settings,
     ):
-        super().__init__(config, embedding, name, dtype)
+        super().__init__(config, embedding, name, dtype, config.decoder_field)
         self.output = output
+        self.pointer = self.coverage = None
+        if copies:
+            self.pointer = PointerGenerator(name=f"{name}_pointer", dtype=dtype)
+        if coverage_weight:
+            self.coverage = CoverageLoss(coverage_weight, name=f"{name}_coverage", dtype=dtype)
         self.packing = PackedSegments(name=f"{name}_packing", dtype=dtype)
         self.blocks = [
             DecoderBlock(
-                **config.block_settings(), **block_settings, name=f"{name}_{i}", dtype=dtype
+                **config.block_settings(self.field),
+                **block_settings,
+                name=f"{name}_{i}",
+                dtype=dtype,
             )
             for i in range(num_layers)
         ]
@@ -37,6 +55,7 @@ class Decoder(Stack):
         ids,
         memory=None,
         segments=None,
+        source=None,
         state=None,
         training=None,
         return_weights=False,
@@ -48,6 +67,7 @@ class Decoder(Stack):
             ids: the tokens so far; with a `state`, only those not seen yet.
             memory: states of an encoder `[B, S, M]`, with an implicit mask.
             segments: numbers `[B, T]` of the documents packed in a row, see `PackedSegments`.
+            source: the ids `[B, S]` behind the memory, for a decoder that copies them.
             state: from `initial_state` or the call before this one.
             return_weights: whether to return as well a list of each block's weights.
             return_states: whether to return, in place of the logits, the states `[B, T, M]` that
@@ -61,25 +81,27 @@ class Decoder(Stack):
             attention_mask, where["positions"] = self.packing(segments)
         if state is not None:
             where["offset"] = state["position"]
+            source = state.get("source")
         states = self.embed(ids, training, **where)
+        needs_weights = return_weights or self._uses_alignment
         for i, block in enumerate(self.blocks):
             block_outputs = block(
                 states,
                 memory,
                 attention_mask=attention_mask,
-                return_weights=return_weights,
+                return_weights=needs_weights,
                 cache=state and self._cache(state, i),
                 offset=state["position"] if state else 0,
                 training=training,
             )
             states, *extras = as_tuple(block_outputs)
-            if return_weights:
+            if needs_weights:
                 weights.append(extras.pop(0))
             if state:
                 caches.append(extras.pop(0)["self"])
         outputs = self.finish(states)
         if not return_states:
-            outputs = self._logits(outputs, state)
+            outputs = self._logits(outputs, state, source, weights, ids, training)
         asked_for = [weights] if return_weights else []
         if state:
             position = state["position"] + tf.shape(ids)[1]
@@ -98,6 +120,7 @@ class Decoder(Stack):
         - "memory": what never changes and all hypotheses of a row share, if there is a memory: its
           keys and values for each block. It keeps its B rows, where "layers" may have N·B, those of
           one row of the memory next to each other;
+        - "source": the ids behind the memory, for a decoder that copies them, of B rows as well;
         - "kernels": what never changes and all rows share, if there is any: weights in the layout
           that is fastest to multiply with.
 
@@ -111,85 +134,49 @@ class Decoder(Stack):
                 default the config's.
             memory: a `Memory` of the same batch, if there is one to attend to.
         """
-        if max_length is None:
-            max_length = self.config.max_length
-        if not tf.is_tensor(max_length):
-            require_positive_integer("max_length", max_length)
-            if self.positions is not None:
-                self.positions.check_length(max_length, offset=0)
-        grows = tf.is_tensor(max_length) and not is_compiled_by_xla()
+        max_length, grows = self.plan(max_length)
         room = None if grows else max_length
-        caches = [block.initial_cache(batch_size, room, *(memory or ())) for block in self.blocks]
+        given = () if memory is None else (memory.states, memory.mask)
+        caches = [block.initial_cache(batch_size, room, *given) for block in self.blocks]
         state = {
             "position": tf.constant(0, tf.int32),
             "layers": [cache["self"] for cache in caches],
         }
         if memory is not None:
             state["memory"] = [cache["memory"] for cache in caches]
+        if self.pointer is not None:
+            state["source"] = memory.ids
         if grows:
             state["kernels"] = {"output": self.output.output_kernel(batch_size)}
         return state
 
-    @property
-    def position_limit(self):
-        """How many tokens the positions reach, or None if there is no end to them."""
-        is_bounded = self.positions is not None and self.positions.is_bounded
-        return self.config.max_length if is_bounded else None
-
-    def step(self, ids, state, return_attention=False):
-        """Logits after the next tokens, and the state after them.
-
-        Args:
-            ids: one token for each row, `[B]`; or several, `[B, T]`, as of a prompt.
-            state: from `initial_state` or the step before.
-            return_attention: whether to return as well what the tokens attend to in the memory,
-                `[B, S]` (or `[B, T, S]`): the mean over the heads of the last block but one, whose
-                attention aligns best (Garg et al. 2019, "Jointly Learning to Align and Translate
-                with Transformer Models").
-
-        Returns:
-            logits `[B, V]` (or `[B, T, V]`), attention if asked for, state.
-
-        A step past the state's room is an error; only under XLA, which has no run-time errors, must
-        the caller see to it.
-        """
-        ids = require_rank("ids", tf.convert_to_tensor(ids), {1: "B", 2: "B, T"})
-        is_single = len(ids.shape) == 1
-        if is_single:
-            ids = ids[:, None]
-        self._check_fit(ids, state)
-        outputs = self(ids, state=state, training=False, return_weights=return_attention)
-        logits, *weights, state = outputs
-        outputs = [logits, *(self.alignment(block_weights) for block_weights in weights)]
-        return (*(output[:, 0] if is_single else output for output in outputs), state)
-
-    def alignment(self, weights):
-        """The attention to the memory `[B, T, S]` out of all blocks' weights; see `step`."""
-        if "cross" not in weights[-1]:
-            raise ValueError("There is no memory to attend to: a decoder alone has no alignment.")
-        cross = weights[-2:][0]["cross"]  # [B, H, T, S]
-        return tf.reduce_mean(tf.cast(cross, tf.float32), axis=1)
+    def length_limits(self):
+        return self.config.length_limits([self.field])
 
     def _cache(self, state, i):
         """What block number `i` needs of the state."""
         memory = {"memory": state["memory"][i]} if "memory" in state else {}
         return {"self": state["layers"][i], **memory}
 
-    def _logits(self, states, state):
-        """Logits `[B, T, V]` of states `[B, T, M]`."""
-        if state is None:
-            return self.output(states, reverse=True)
-        return self.output.to_logits(states, state.get("kernels", {}).get("output"))
+    def _logits(self, states, state, source, weights, ids, training):
+        """Logits `[B, T, V]` of states `[B, T, M]` and of what the blocks attended to."""
+        attention = self.alignment(weights) if self._uses_alignment else None  # [B, T, S]
+        if self.coverage is not None:
+            is_token = self.embedding.compute_mask(ids)
+            states = self.coverage(states, attention, is_token, training=training)
+        logits = self.make_logits(states, state)
+        return logits if self.pointer is None else self.pointer(states, logits, attention, source)
 
-    def _check_fit(self, ids, state):
+    @property
+    def _uses_alignment(self):
+        return self.pointer is not None or self.coverage is not None
+
+    def checked_to_fit(self, ids, state):
+        ids = super().checked_to_fit(ids, state)
         cache = state["layers"][0]
         if isinstance(cache, GrowingCache):
-            return
-        batch_size, _, max_length, _ = cache["key"].shape
-        if None not in (batch_size, ids.shape[0]) and batch_size != ids.shape[0]:
-            raise ValueError(
-                f"`ids` must have a row for each of the state's {batch_size}; got {ids.shape[0]}."
-            )
+            return ids
+        max_length = cache["key"].shape[2]
         end = state["position"] + tf.shape(ids)[1]
         message = (
             f"The decoder's state has room for max_length={max_length} tokens, and this step goes "
@@ -198,6 +185,10 @@ class Decoder(Stack):
         known = tf.get_static_value(end)
         if max_length is None or known is None:
             max_length = tf.shape(cache["key"])[2]
-            tf.debugging.assert_less_equal(end, max_length, message)
-        elif known > max_length:
+            # Before anything is written, or the write may fail first, with another message.
+            fits = tf.debugging.assert_less_equal(end, max_length, message)
+            with tf.control_dependencies([fits]):
+                return tf.identity(ids)
+        if known > max_length:
             raise ValueError(message)
+        return ids

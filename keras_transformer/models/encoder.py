@@ -5,7 +5,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from keras_transformer.checks import require_rank
-from keras_transformer.layers import EncoderBlock
+from keras_transformer.layers import EncoderBlock, StructuralPositions
 from keras_transformer.models.stack import Stack
 
 
@@ -15,28 +15,52 @@ class Memory(NamedTuple):
     Attributes:
         states: `[B, S, M]`.
         mask: boolean `[B, S]`, False for padding.
+        ids: int32 `[B, S]`, the tokens themselves, for a decoder that copies them.
     """
 
     states: tf.Tensor
     mask: tf.Tensor
+    ids: tf.Tensor | None = None
 
 
-class Encoder(Stack):
-    """A stack of encoder blocks. Arguments: see `Stack`, and `num_layers`, the number of blocks."""
+class MemoryMaker:
+    """What all encoders share: called with ids, they give states; `encode` gives a `Memory`."""
 
-    def __init__(self, config, embedding, num_layers, name="encoder", dtype=None):
+    def encode(self, ids, **reading):
+        """The `Memory` of tokens `[B, S]`; `reading` goes to the call."""
+        ids = require_rank("source", tf.convert_to_tensor(ids), {2: "B, S"})
+        states = self(ids, training=False, **reading)
+        return Memory(states, self.embedding.compute_mask(ids), ids)
+
+
+class Encoder(MemoryMaker, Stack):
+    """A stack of encoder blocks.
+
+    Args: see `Stack`, and
+        num_layers: number of blocks.
+        reads_depths: whether each token comes with its depth in a tree.
+    """
+
+    def __init__(
+        self, config, embedding, num_layers, name="encoder", dtype=None, reads_depths=False
+    ):
         super().__init__(config, embedding, name, dtype)
+        self.structure = None
+        if reads_depths:
+            self.structure = StructuralPositions(name=f"{name}_structure", dtype=dtype)
         self.blocks = [
             EncoderBlock(**config.block_settings(), name=f"{name}_{i}", dtype=dtype)
             for i in range(num_layers)
         ]
 
-    def __call__(self, ids, training=None, return_weights=False):
+    def __call__(self, ids, training=None, return_weights=False, depths=None):
         """States `[B, S, M]` of tokens `[B, S]`, with an implicit mask.
 
-        With `return_weights`, also a list of each block's attention weights `[B, H, S, S]`.
+        With `return_weights`, also a list of each block's attention weights `[B, H, S, S]`. Where
+        the encoder reads them, `depths` are those of the tokens in their tree, `[B, S]`.
         """
-        states, weights = self.embed(ids, training), []
+        self._check_depths(depths)
+        states, weights = self.embed(ids, training, depths=depths), []
         for block in self.blocks:
             states = block(states, return_weights=return_weights, training=training)
             if return_weights:
@@ -45,7 +69,18 @@ class Encoder(Stack):
         states = self.finish(states)
         return (states, weights) if return_weights else states
 
-    def encode(self, ids):
-        """The `Memory` of tokens `[B, S]`."""
-        ids = require_rank("source", tf.convert_to_tensor(ids), {2: "B, S"})
-        return Memory(self(ids, training=False), self.embedding.compute_mask(ids))
+    def place(self, embedded, depths=None, **where):
+        placed = super().place(embedded, **where)
+        return placed if depths is None else self.structure(placed, positions=depths)
+
+    def _check_depths(self, depths):
+        if self.structure is not None and depths is None:
+            raise ValueError(
+                "This model reads the depth of each source token in its tree, and got none. Give "
+                "`source_depths`, [B, S] like the source; see `TreeBatches`."
+            )
+        if self.structure is None and depths is not None:
+            raise ValueError(
+                "This model does not read `source_depths`, and got some. Leave them out, or make "
+                "it with reads_source_depths=True."
+            )

@@ -25,6 +25,12 @@ class LanguageModelConfig(ModelConfig):
 
     depth_fields = ("num_layers",)
 
+    def __post_init__(self):
+        super().__post_init__()
+        self.require_usable("attention", is_causal=True)
+        if self.is_packed:  # who may see whom differs from token to token
+            self.require_usable("attention", is_packed=True, has_query_mask=True)
+
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
 class LanguageModel(ConfiguredModel):

@@ -5,12 +5,12 @@ import dataclasses
 import keras
 import tensorflow as tf
 
-from keras_transformer.checks import require_choice, require_positive_integer
-from keras_transformer.layers import TokenEmbedding
+from keras_transformer.checks import require_boolean, require_not_negative
 from keras_transformer.models.config import ModelConfig
-from keras_transformer.models.configured_model import ConfiguredModel
 from keras_transformer.models.decoder import Decoder
+from keras_transformer.models.embedding_tables import make_tables, require_shareable
 from keras_transformer.models.encoder import Encoder
+from keras_transformer.models.source_model import SourceModel
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -20,43 +20,83 @@ class TransformerConfig(ModelConfig):
     Attributes: those of `ModelConfig`, and
         target_vocabulary_size: number of target tokens, where they are not the source's.
         encoder_layers, decoder_layers: numbers of blocks.
+        decoder_attention, decoder_attention_options: mechanism of the decoder's self-attention,
+            where it is not the encoder's `attention`: one that cannot hide the future, such as
+            "linformer" or "big_bird", is for encoders only.
         cross_attention, cross_attention_options: mechanism from decoder to encoder.
         share_embeddings: which tables are one: "all" (source, target and output), "target" (target
             and output) or "none".
+        copies: whether tokens of the source can be copied, see `PointerGenerator`; needs one
+            vocabulary for both, as `share_embeddings="all"` does.
+        coverage_weight: of the loss for attending to the same place again, see `CoverageLoss`; 0
+            for none.
+        reads_source_depths: whether each source token comes with its depth in a dependency tree, as
+            a third input, "source_depths"; see `StructuralPositions`.
     """
 
     target_vocabulary_size: int | None = None
     encoder_layers: int = 6
     decoder_layers: int = 6
+    decoder_attention: str | None = None
+    decoder_attention_options: dict = dataclasses.field(default_factory=dict)
     cross_attention: str = "scaled_dot_product"
     cross_attention_options: dict = dataclasses.field(default_factory=dict)
     share_embeddings: str = "all"
+    copies: bool = False
+    coverage_weight: float = 0.0
+    reads_source_depths: bool = False
     order: str = "post"
 
     depth_fields = ("encoder_layers", "decoder_layers")
 
     def __post_init__(self):
         super().__post_init__()
-        self.mechanism("cross_attention")
-        require_choice("share_embeddings", self.share_embeddings, ("all", "target", "none"))
-        if self.target_vocabulary_size is not None:
-            require_positive_integer("target_vocabulary_size", self.target_vocabulary_size)
-            is_other = self.target_vocabulary_size != self.vocabulary_size
-            if self.share_embeddings == "all" and is_other:
-                raise ValueError(
-                    "One table for source and target needs one vocabulary; got vocabulary_size="
-                    f"{self.vocabulary_size} and target_vocabulary_size="
-                    f"{self.target_vocabulary_size}. Use share_embeddings='target'."
-                )
+        if self.decoder_attention is None and self.decoder_attention_options:
+            raise ValueError(
+                "`decoder_attention_options` are those of `decoder_attention`, which is not given. "
+                "Without it, the decoder has `attention` and `attention_options`."
+            )
+        self._require_usable_decoder()
+        self.require_usable("cross_attention", is_cross=True)
+        require_boolean("reads_source_depths", self.reads_source_depths)
+        require_shareable(self)
+        require_boolean("copies", self.copies)
+        require_not_negative("coverage_weight", self.coverage_weight)
+        if self.copies and self.share_embeddings != "all":
+            raise ValueError(
+                "`copies` needs one vocabulary for source and target, where an id means the same; "
+                f"got share_embeddings={self.share_embeddings!r}. Use share_embeddings='all'."
+            )
+
+    @property
+    def mechanism_fields(self):
+        """The names of the fields that name a mechanism."""
+        return tuple(dict.fromkeys(("attention", self.decoder_field, "cross_attention")))
+
+    @property
+    def decoder_field(self):
+        """The field that names the mechanism of the decoder's self-attention."""
+        return "attention" if self.decoder_attention is None else "decoder_attention"
+
+    def _require_usable_decoder(self):
+        try:
+            self.require_usable(self.decoder_field, is_causal=True)
+        except ValueError as error:
+            if self.decoder_attention is not None:
+                raise
+            raise ValueError(
+                f"{error} Or give the decoder another than the encoder: `decoder_attention`."
+            ) from error
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
-class Transformer(ConfiguredModel):
+class Transformer(SourceModel):
     """Encoder and decoder (Vaswani et al. 2017, "Attention Is All You Need").
 
     A functional model: inputs `{"source": [B, S], "target": [B, T]}`, integer ids padded with
     `padding_id`; outputs logits `[B, T, V]` of the token after each of `target`. For decoding it
-    answers `encode`, `initial_state` and `step`, with the same layers.
+    answers `encode`, `initial_state` and `step`, with the same layers. With `reads_source_depths`,
+    inputs have `"source_depths": [B, S]` too.
 
     Args:
         config: a `TransformerConfig`.
@@ -76,88 +116,67 @@ class Transformer(ConfiguredModel):
 
     def __init__(self, config, dtype=None, **kwargs):
         dtype = self.check(config, dtype)
-
-        def embedding(name, vocabulary_size):
-            return TokenEmbedding(
-                vocabulary_size, config.width, config.padding_id, name=name, dtype=dtype
-            )
-
-        target_size = config.target_vocabulary_size or config.vocabulary_size
-        source_table = target_table = output_table = embedding(
-            "embedding" if config.share_embeddings == "all" else "source_embedding",
-            config.vocabulary_size,
+        tables = make_tables(config, dtype)
+        encoder = Encoder(
+            config,
+            tables.source,
+            config.encoder_layers,
+            dtype=dtype,
+            reads_depths=config.reads_source_depths,
         )
-        if config.share_embeddings != "all":
-            target_table = output_table = embedding("target_embedding", target_size)
-        if config.share_embeddings == "none":
-            output_table = embedding("output_embedding", target_size)
-
-        encoder = Encoder(config, source_table, config.encoder_layers, dtype=dtype)
         decoder = Decoder(
             config,
-            target_table,
-            output_table,
+            tables.target,
+            tables.output,
             config.decoder_layers,
             dtype=dtype,
             cross_attention=config.mechanism("cross_attention"),
+            copies=config.copies,
+            coverage_weight=config.coverage_weight,
         )
-        inputs = {
-            "source": keras.Input((None,), dtype="int32", name="source"),
-            "target": keras.Input((None,), dtype="int32", name="target"),
-        }
-        logits = decoder(inputs["target"], encoder(inputs["source"]))
-        super().__init__(config, dtype, inputs, logits, **kwargs)
-        self.encoder, self.decoder = encoder, decoder
+        further_inputs = ("source_depths",) if config.reads_source_depths else ()
+        super().__init__(config, dtype, encoder, decoder, further_inputs, **kwargs)
 
-    def encode(self, source):
-        """The `Memory` of source tokens `[B, S]`."""
-        return self.encoder.encode(source)
+    @staticmethod
+    def lay(encoder, decoder, source, target, source_depths=None):
+        return decoder(target, encoder(source, depths=source_depths), source=source)
 
-    def initial_state(self, memory, max_length=None):
-        """The state of the decoder before its first token.
+    def encode(self, source, source_depths=None):
+        """The `Memory` of source tokens `[B, S]`, and of their depths where the model reads them.
 
-        Args:
-            memory: what `encode` gave.
-            max_length: how many target tokens there will be at most, start token included; by
-                default the config's.
+        A search knows the tokens alone: give it a `ModelWithDepths`.
         """
-        return self.decoder.initial_state(tf.shape(memory.states)[0], max_length, memory)
+        depths = None if source_depths is None else tf.convert_to_tensor(source_depths)
+        return self.encoder.encode(source, depths=depths)
 
-    @property
-    def position_limit(self):
-        """How many target tokens the positions reach, or None if there is no end to them."""
-        return self.decoder.position_limit
+    def alignment(self, source, target, source_depths=None):
+        """What each target token attends to in the source, `[B, T, S]`; see
+        `StepwiseDecoder.alignment`."""
+        memory = self.encoder(tf.convert_to_tensor(source), training=False, depths=source_depths)
+        return self.decoder.alignment(self._block_weights(target, memory))
 
-    def step(self, ids, state, return_attention=False):
-        """Logits `[B, V]` after the next target tokens `[B]`, and the state after them.
-
-        Also takes several tokens for each row, `[B, T]`, and gives `[B, T, V]`. With
-        `return_attention`, what they attend to in the source stands between the two, see
-        `Decoder.step`.
-        """
-        return self.decoder.step(ids, state, return_attention)
-
-    def alignment(self, source, target):
-        """What each target token attends to in the source, `[B, T, S]`; see `Decoder.step`."""
-        _, weights = self.decoder(
-            tf.convert_to_tensor(target),
-            self.encoder(tf.convert_to_tensor(source), training=False),
-            training=False,
-            return_weights=True,
-        )
-        return self.decoder.alignment(weights)
-
-    def attention_weights(self, source, target):
+    def attention_weights(self, source, target, source_depths=None):
         """All attention weights of a pass: `[B, N, H, ·, ·]` for N blocks, by name.
 
         "encoder" `[…, S, S]`, "decoder" `[…, T, T]` and "cross" `[…, T, S]`.
         """
-        states, encoder = self.encoder(tf.convert_to_tensor(source), False, return_weights=True)
-        _, decoder = self.decoder(
-            tf.convert_to_tensor(target), states, training=False, return_weights=True
+        states, encoder = self.encoder(
+            tf.convert_to_tensor(source), False, return_weights=True, depths=source_depths
         )
+        decoder = self._block_weights(target, states)
         return {
             "encoder": tf.stack(encoder, axis=1),
             "decoder": tf.stack([weights["self"] for weights in decoder], axis=1),
             "cross": tf.stack([weights["cross"] for weights in decoder], axis=1),
         }
+
+    def _block_weights(self, target, memory):
+        """A list of each decoder block's weights, for states `[B, S, M]` of the encoder."""
+        _, weights = self.decoder(
+            tf.convert_to_tensor(target),
+            memory,
+            training=False,
+            return_weights=True,
+            return_states=True,
+        )
+        return weights

@@ -13,6 +13,7 @@ from keras_transformer.data import (
     choose_buckets,
     count_overlap,
     make_dates,
+    make_recall,
     tokenise_corpus,
 )
 from keras_transformer.data.report.data_report import validation_warnings
@@ -59,6 +60,10 @@ class Corpora:
             dates = make_dates(training_pairs=data.builtin_pairs)
             tests = {"unseen dates": dates.test, "unseen languages": dates.held_out}
             return cls(dates.train, dates.validation, tests)
+        if data.builtin == "recall":
+            recall = make_recall(training_pairs=data.builtin_pairs)
+            tests = {f"distance_{distance}": each for distance, each in recall.tests.items()}
+            return cls(recall.train, recall.validation, tests)
         opened = functools.partial(
             open_corpus,
             kind=data.kind,
@@ -94,7 +99,8 @@ def prepare_data(recipe, run, report):
         run: its `RunDirectory`.
         report: a `TrainingReport`.
     """
-    report.stage("Making dates" if recipe.data.builtin else "Opening the corpora")
+    builtin = recipe.data.builtin
+    report.stage(f"Making the corpus {builtin}" if builtin else "Opening the corpora")
     corpora = Corpora.of(recipe.data)
     is_new = not run.tokenizers.exists()
     if is_new:

@@ -16,7 +16,12 @@ from keras_transformer.export import TrainedModel, export_model
 from keras_transformer.export.modules import make_text_module
 from keras_transformer.inference import evaluate
 from keras_transformer.losses import TokenCrossEntropy
-from keras_transformer.models import LanguageModel, Transformer
+from keras_transformer.models import (
+    ConvolutionalSeq2Seq,
+    LanguageModel,
+    RecurrentSeq2Seq,
+    Transformer,
+)
 from keras_transformer.trainer.checkpoints import Checkpoints, DamagedCheckpointError
 from keras_transformer.trainer.distribution import Distribution
 from keras_transformer.trainer.file_errors import named_file_errors
@@ -56,7 +61,11 @@ from keras_transformer.trainer.training_window import TrainingWindow
 from keras_transformer.trainer.translation_quality import TranslationQuality
 from keras_transformer.trainer.validation_loop import ValidationLoop
 
-MODELS = {"translation": Transformer, "language_model": LanguageModel}
+#: The models that are trained by recipes, by the classes of their configs.
+MODELS = {
+    model.config_class: model
+    for model in (Transformer, RecurrentSeq2Seq, ConvolutionalSeq2Seq, LanguageModel)
+}
 
 # A stop is heeded between two calls of the compiled loop: a call is to take about so long.
 _CALL_SECONDS = 0.5
@@ -562,7 +571,7 @@ def make_model(recipe, tokenizers):
         None if tokenizers.is_shared else tokenizers.target.vocabulary_size,
         is_packed=recipe.batches.packed,
     )
-    return MODELS[recipe.task](config, dtype=recipe.training.precision)
+    return MODELS[type(config)](config, dtype=recipe.training.precision)
 
 
 def _measures(tests):

@@ -204,6 +204,8 @@ class TrainingLoop:
             logits = self.model(inputs, training=True)
             sums = token_sums(self.loss, labels, logits)
             share = tf.math.divide_no_nan(sums[0], tokens)
+            if self.model.losses:  # what layers add for a mean token, such as a `CoverageLoss`
+                share += tf.math.divide_no_nan(sums.tokens, tokens) * tf.add_n(self.model.losses)
             scaled = self.optimizer.scale_loss(share)
         gradients = tape.gradient(scaled, self.model.trainable_variables)
         slots = tf.cast(tf.size(labels), tf.float32)

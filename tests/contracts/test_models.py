@@ -1,5 +1,6 @@
 """Every model, with every mechanism and scheme of positions that can be put into it."""
 
+import dataclasses
 import itertools
 import subprocess
 import sys
@@ -12,7 +13,14 @@ import tensorflow as tf
 from keras_transformer.layers import MECHANISMS, SCHEMES
 from keras_transformer.losses import TokenCrossEntropy
 from keras_transformer.metrics import Perplexity, TokenAccuracy
-from keras_transformer.models import LanguageModel, TextEncoder, Transformer
+from keras_transformer.models import (
+    ConvolutionalSeq2Seq,
+    LanguageModel,
+    RecurrentSeq2Seq,
+    TextEncoder,
+    Transformer,
+)
+from tests.references.mechanisms import settings_of
 
 VOCABULARY = 23
 SIZES = {
@@ -23,42 +31,87 @@ SIZES = {
     "max_length": 16,
     "dropout": 0.0,
 }
-# A mechanism that does not tell positions apart comes with each scheme that does; no two are alike.
+
+
+def with_mechanism(name, field="attention"):
+    """Settings that put a mechanism into a model, small enough to do something to its texts."""
+    settings = settings_of(name)
+    return {field: name, **({f"{field}_options": settings} if settings else {})}
+
+
+# Each mechanism, and those schemes of positions that they do not come with.
 DECODER_VARIANTS = [
-    variant
+    with_mechanism(name)
     for name, kind in sorted(MECHANISMS.items())
     if kind.supports_causal and kind.supports_cache
-    for variant in (
-        [{"attention": name}]
-        if kind.encodes_positions
-        else [{"attention": name, "positions": scheme} for scheme in sorted(SCHEMES)]
-    )
-]
+] + [{"positions": scheme} for scheme in sorted(SCHEMES) if scheme != "sinusoidal"]
+
+
+def can_be_packed(variant):
+    kind = MECHANISMS[variant.get("attention", "scaled_dot_product")]
+    return kind.supports_packing and kind.supports_query_masks
+
+
+PACKED_VARIANTS = [variant for variant in DECODER_VARIANTS if can_be_packed(variant)]
 # Everything else that differs in kind, each at least once.
 FORM_VARIANTS = [
     {"order": "pre", "normalization": "rms", "activation": "swiglu", "use_bias": False},
     {"order": "post", "normalization": "rms", "num_key_value_heads": 2, "activation": "gelu"},
     {"share_embeddings": "none"},
     {"share_embeddings": "target", "target_vocabulary_size": 31},
+    {"copies": True, "coverage_weight": 1.0},
 ]
-ENCODER_VARIANTS = [{"attention": name} for name in sorted(MECHANISMS)]
+ENCODER_VARIANTS = [with_mechanism(name) for name in sorted(MECHANISMS)]
 CROSS_VARIANTS = [
-    {"cross_attention": name} for name, kind in sorted(MECHANISMS.items()) if kind.supports_cross
+    with_mechanism(name, "cross_attention")
+    for name, kind in sorted(MECHANISMS.items())
+    if kind.supports_cross
+]
+# One that cannot hide the future is the encoder's alone.
+ENCODER_ONLY_VARIANTS = [
+    {**with_mechanism(name), "decoder_attention": "rotary"}
+    for name, kind in sorted(MECHANISMS.items())
+    if not kind.supports_causal
+]
+RECURRENT_VARIANTS = [
+    *(
+        {**with_mechanism(name), "depth": 1}
+        for name, kind in sorted(MECHANISMS.items())
+        if kind.supports_cross and kind.supports_cache
+    ),
+    {"cell": "lstm", "depth": 2},
+    {"cell": "gru", "share_embeddings": "target", "target_vocabulary_size": 31},
+]
+CONVOLUTIONAL_VARIANTS = [
+    {"kernel_width": 3, "depth": 2},
+    {"kernel_width": 4, "positions": "sinusoidal", "share_embeddings": "none"},
+    {"kernel_width": 1, "depth": 1},
 ]
 
 
 def name_of(variant):
-    return "-".join(str(value) for value in variant.values())
+    return "-".join(str(value) for value in variant.values() if not isinstance(value, dict))
 
 
 def made(model_class, depth=2, dtype=None, **settings):
     """A small model with `depth` blocks in each stack."""
-    depths = dict.fromkeys(model_class.config_class.depth_fields, depth)
-    return model_class(model_class.config_class(**{**SIZES, **depths, **settings}), dtype=dtype)
+    config_class = model_class.config_class
+    fields = {field.name for field in dataclasses.fields(config_class)}
+    sizes = {name: value for name, value in SIZES.items() if name in fields}
+    depths = dict.fromkeys(config_class.depth_fields, depth)
+    return model_class(config_class(**{**sizes, **depths, **settings}), dtype=dtype)
 
 
 def transformer(**settings):
     return with_random_weights(made(Transformer, **settings))
+
+
+def recurrent(**settings):
+    return with_random_weights(made(RecurrentSeq2Seq, **settings))
+
+
+def convolutional(**settings):
+    return with_random_weights(made(ConvolutionalSeq2Seq, **settings))
 
 
 def language_model(**settings):
@@ -81,19 +134,39 @@ SOURCE = np.array([[5, 6, 7, 8, 9, 3], [10, 11, 3, 0, 0, 0], [12, 3, 0, 0, 0, 0]
 TARGET = np.array([[2, 13, 14, 15, 16, 17, 18], [2, 19, 20, 0, 0, 0, 0], [2, 21, 22, 5, 6, 0, 0]])
 IS_TOKEN = TARGET != 0
 
+# The models with a source: how they are made, and what with.
+SOURCE_VARIANTS = {
+    f"{make.__name__}-{name_of(variant)}": (make, variant)
+    for make, variants in [
+        (transformer, DECODER_VARIANTS + ENCODER_ONLY_VARIANTS + CROSS_VARIANTS + FORM_VARIANTS),
+        (recurrent, RECURRENT_VARIANTS),
+        (convolutional, CONVOLUTIONAL_VARIANTS),
+    ]
+    for variant in variants
+}
+every_source_model = pytest.mark.parametrize("make", [transformer, recurrent, convolutional])
 every_decoder = pytest.mark.parametrize("variant", DECODER_VARIANTS, ids=name_of)
 
 
 # --- cached stepping ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("variant", DECODER_VARIANTS + CROSS_VARIANTS + FORM_VARIANTS, ids=name_of)
-def test_steps_equal_the_full_pass(variant):
+@pytest.mark.parametrize("kind", SOURCE_VARIANTS)
+def test_steps_equal_the_full_pass(kind):
     """Rows of mixed lengths, the first three tokens in one step, then one by one."""
-    model = transformer(**variant)
+    make, variant = SOURCE_VARIANTS[kind]
+    check_source_model(make(**variant), jit=False)
+
+
+@pytest.mark.parametrize("make", [recurrent, convolutional])
+def test_steps_without_blocks_under_xla_equal_the_full_pass(make):
+    check_source_model(make(depth=1), jit=True)
+
+
+def check_source_model(model, jit):
     logits = model({"source": SOURCE, "target": TARGET}).numpy()
     state = model.initial_state(model.encode(SOURCE), max_length=9)
-    check_stepping(model, state, logits, jit=False)
+    check_stepping(model, state, logits, jit)
 
 
 @pytest.mark.parametrize("jit", [False, True])
@@ -126,9 +199,10 @@ def check_stepping(model, state, logits, jit):
         assert now == shapes
 
 
-def test_steps_ride_in_a_while_loop_and_can_be_reordered():
+@every_source_model
+def test_steps_ride_in_a_while_loop_and_can_be_reordered(make):
     """What search relies on: a loop over steps, and rows gathered on the first axis of tensors."""
-    model = transformer()
+    model = make()
     logits = model({"source": SOURCE, "target": TARGET}).numpy()
     order = tf.constant([2, 0, 1])
 
@@ -156,7 +230,15 @@ def test_steps_ride_in_a_while_loop_and_can_be_reordered():
 
 @every_decoder
 def test_a_token_is_seen_only_by_what_follows(variant):
-    model = transformer(**variant)
+    check_causality(transformer(**variant))
+
+
+@pytest.mark.parametrize("make", [recurrent, convolutional])
+def test_a_token_is_seen_only_by_what_follows_without_blocks(make):
+    check_causality(make())
+
+
+def check_causality(model):
     changed = TARGET.copy()
     changed[:, 4:] = np.where(changed[:, 4:] != 0, 9, 0)
     before = model({"source": SOURCE, "target": TARGET}).numpy()
@@ -168,23 +250,36 @@ def test_a_token_is_seen_only_by_what_follows(variant):
 @pytest.mark.parametrize("variant", ENCODER_VARIANTS, ids=name_of)
 def test_padding_changes_nothing(variant):
     """More padding on either side gives the same logits, and the same vector for a text."""
-    if MECHANISMS[variant["attention"]].supports_causal:
-        model = transformer(**variant)
-        before = model({"source": SOURCE, "target": TARGET}).numpy()
-        wider = {"source": padded(SOURCE, 4), "target": padded(TARGET, 3)}
-        after = model(wider).numpy()[:, : TARGET.shape[1]]
-        np.testing.assert_allclose(before[IS_TOKEN], after[IS_TOKEN], atol=1e-5)
+    is_causal = MECHANISMS[variant["attention"]].supports_causal
+    check_padding(transformer(**variant, **({} if is_causal else {"decoder_attention": "alibi"})))
     for pooling in ("mean", "max", "first"):
         model = text_encoder(pooling=pooling, num_classes=3, **variant)
         before, after = (model({"source": ids}) for ids in (SOURCE, padded(SOURCE, 4)))
         np.testing.assert_allclose(before, after, atol=1e-5)
 
 
+@pytest.mark.parametrize("settings", [{"cell": "lstm"}, {"cell": "gru"}, {"kernel_width": 4}])
+def test_padding_changes_nothing_without_blocks(settings):
+    make = recurrent if "cell" in settings else convolutional
+    model = make(**settings)
+    check_padding(model)
+    memories = [model.encode(ids) for ids in (SOURCE, padded(SOURCE, 4))]
+    states = [memory.states[memory.mask] for memory in memories]
+    np.testing.assert_allclose(*states, atol=1e-6)
+
+
+def check_padding(model):
+    before = model({"source": SOURCE, "target": TARGET}).numpy()
+    wider = {"source": padded(SOURCE, 4), "target": padded(TARGET, 3)}
+    after = model(wider).numpy()[:, : TARGET.shape[1]]
+    np.testing.assert_allclose(before[IS_TOKEN], after[IS_TOKEN], atol=1e-5)
+
+
 def padded(ids, count):
     return np.pad(ids, ((0, 0), (0, count)))
 
 
-@every_decoder
+@pytest.mark.parametrize("variant", PACKED_VARIANTS, ids=name_of)
 def test_packed_documents_do_not_see_each_other(variant):
     """A row of three documents gives what each gives alone."""
     model = language_model(is_packed=True, **variant)
@@ -197,6 +292,15 @@ def test_packed_documents_do_not_see_each_other(variant):
         for ids in documents
     ]
     np.testing.assert_allclose(logits[:-1], np.concatenate(alone), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "variant", [variant for variant in DECODER_VARIANTS if variant not in PACKED_VARIANTS]
+)
+def test_packed_documents_need_a_mechanism_that_keeps_them_apart(variant):
+    name = variant["attention"]
+    with pytest.raises(ValueError, match=f"`attention`: .*'{name}' cannot .* Use one of "):
+        language_model(is_packed=True, **variant)
 
 
 def test_an_empty_row_and_an_empty_batch():
@@ -248,6 +352,17 @@ def test_fit_of_a_transformer(dtype, jit):
     check_fit(model, inputs, LABELS, TokenCrossEntropy(0.1), jit_compile=jit)
 
 
+@pytest.mark.parametrize(("dtype", "jit"), [("float32", True), ("mixed_float16", False)])
+@pytest.mark.parametrize("model_class", [RecurrentSeq2Seq, ConvolutionalSeq2Seq])
+def test_fit_without_blocks(model_class, dtype, jit):
+    model = made(model_class, depth=1, dtype=dtype, dropout=0.1)
+    inputs = {"source": SOURCE, "target": TARGET}
+    check_policy(model, inputs)
+    layers = [model.get_layer(name) for name in ("encoder_0", model.layers[-2].name)]
+    assert {layer.compute_dtype for layer in layers} == {dtype.removeprefix("mixed_")}
+    check_fit(model, inputs, LABELS, TokenCrossEntropy(0.1), jit_compile=jit)
+
+
 def test_fit_with_metrics_and_adam():
     model = made(Transformer, depth=1, dropout=0.1)
     history = check_fit(
@@ -272,10 +387,14 @@ def test_fit_of_a_text_encoder(dtype):
 
 def check_precision(model, inputs, dtype):
     """Blocks compute in the policy's type; weights and logits are float32."""
-    assert model(inputs).dtype == "float32"
+    check_policy(model, inputs)
     block = next(layer for layer in model.layers if layer.name.endswith("coder_0"))
     assert block.compute_dtype == dtype.removeprefix("mixed_")
     assert block.self_attention.mechanism.compute_dtype == block.compute_dtype
+
+
+def check_policy(model, inputs):
+    assert model(inputs).dtype == "float32"
     assert all(weight.dtype == "float32" for weight in model.weights)
 
 
@@ -283,8 +402,11 @@ def check_precision(model, inputs, dtype):
 
 MODELS = {
     **{f"transformer-{name_of(v)}": (transformer, v) for v in CROSS_VARIANTS + FORM_VARIANTS},
+    "encoder_only": (transformer, ENCODER_ONLY_VARIANTS[0]),
     **{f"language_model-{name_of(v)}": (language_model, v) for v in DECODER_VARIANTS},
     **{f"text_encoder-{name_of(v)}": (text_encoder, v) for v in ENCODER_VARIANTS},
+    **{f"recurrent-{name_of(v)}": (recurrent, v) for v in RECURRENT_VARIANTS},
+    **{f"convolutional-{name_of(v)}": (convolutional, v) for v in CONVOLUTIONAL_VARIANTS},
     "packed": (language_model, {"is_packed": True}),
     "classes": (text_encoder, {"num_classes": 3}),
     "vectors": (text_encoder, {"pooling": "none"}),
@@ -300,7 +422,7 @@ def inputs_of(model):
 @pytest.mark.parametrize("kind", MODELS)
 def test_clone_and_config_round_trip(kind):
     make, settings = MODELS[kind]
-    model = make(depth=1, **settings)
+    model = make(**{"depth": 1, **settings})
     again = type(model).from_config(model.get_config())
     assert again.get_config() == model.get_config()
     assert again.config == model.config
@@ -328,7 +450,7 @@ print("loaded", sys.argv[2])
 def test_saved_models_load_in_a_fresh_process(tmp_path):
     expected = {}
     for index, (make, settings) in enumerate(MODELS.values()):
-        model = make(depth=1, **settings)
+        model = make(**{"depth": 1, **settings})
         model.save(tmp_path / f"{index}.keras")
         for name, array in inputs_of(model).items():
             expected[f"{index}-{name}"] = array
@@ -342,7 +464,9 @@ def test_saved_models_load_in_a_fresh_process(tmp_path):
     assert result.stdout.strip() == f"loaded {len(MODELS)}", result.stderr
 
 
-@pytest.mark.parametrize("make", [transformer, language_model, text_encoder])
+@pytest.mark.parametrize(
+    "make", [transformer, recurrent, convolutional, language_model, text_encoder]
+)
 def test_summary_names_the_blocks(make, capsys):
     make().summary()
     printed = capsys.readouterr().out

@@ -1,5 +1,7 @@
 """The real models in the searches: step by step with a cache, as with whole passes."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -12,7 +14,12 @@ from keras_transformer.decoding import (
     SamplingSearch,
 )
 from keras_transformer.layers.growing_cache import GrowingCache
-from keras_transformer.models import LanguageModel, Transformer
+from keras_transformer.models import (
+    ConvolutionalSeq2Seq,
+    LanguageModel,
+    RecurrentSeq2Seq,
+    Transformer,
+)
 from tests.decoding import reference
 from tests.decoding.agreement import assert_agrees, assert_follows, assert_same_found, row_of
 from tests.decoding.lengths import at_most
@@ -34,8 +41,11 @@ LENGTHS = LengthLimits(maximum=5, maximum_ratio=1.0, maximum_margin=2)
 
 def made(model_class, depth=1, **settings):
     """A small model with random weights that are large enough for opinions of its own."""
-    depths = dict.fromkeys(model_class.config_class.depth_fields, depth)
-    model = model_class(model_class.config_class(**{**SIZES, **depths, **settings}))
+    config_class = model_class.config_class
+    fields = {field.name for field in dataclasses.fields(config_class)}
+    sizes = {name: value for name, value in SIZES.items() if name in fields}
+    depths = dict.fromkeys(config_class.depth_fields, depth)
+    model = model_class(config_class(**{**sizes, **depths, **settings}))
     random = np.random.default_rng(5)
     for variable in model.trainable_variables:
         variable.assign(variable + random.normal(0, 0.4, variable.shape))
@@ -49,7 +59,7 @@ def name_of(settings):
 def whole_passes(model, sources, with_attention=False):
     """The reference's model for each row: the whole forward pass again for every token.
 
-    The attention of a Transformer is that of the last block but one (or the only one), the mean
+    The attention is that of the last block but one (or the only one), the mean
     over its heads.
     """
     row = tf.TensorSpec([1, None], tf.int32)
@@ -92,18 +102,19 @@ BEAMS = {"beams": 3, "n_best": 2, "length_penalty": 0.6}
 
 
 @pytest.mark.parametrize(
-    "settings",
+    ("model_class", "settings"),
     [
-        {"attention": "shaw", "positions": "learned"},
-        {"attention": "rotary", "num_key_value_heads": 2, "depth": 2},
+        (Transformer, {"attention": "shaw", "positions": "learned"}),
+        (Transformer, {"attention": "rotary", "num_key_value_heads": 2, "depth": 2}),
+        (RecurrentSeq2Seq, {"cell": "lstm", "depth": 2}),
+        (ConvolutionalSeq2Seq, {"kernel_width": 3, "depth": 2}),
     ],
-    ids=name_of,
 )
-def test_beam_search_of_a_transformer(settings):
+def test_beam_search_of_a_model_with_a_source(model_class, settings):
     """Equal to whole passes, in coverage and alignment too; and each row alone, without padding,
     equal to its row in the batch.
     """
-    model, penalties = made(Transformer, **settings), {**BEAMS, "coverage_penalty": 0.3}
+    model, penalties = made(model_class, **settings), {**BEAMS, "coverage_penalty": 0.3}
     models = whole_passes(model, SOURCES, with_attention=True)
     expected = [
         reference.beam_search(row, rules, **penalties)
@@ -160,16 +171,23 @@ def test_sampling(model_class):
 
 
 @pytest.mark.parametrize(
-    ("model_class", "search"),
+    ("model_class", "settings", "search"),
     [
-        (Transformer, BeamSearch(lengths=LENGTHS, **BEAMS)),
-        (LanguageModel, SamplingSearch(samples=2, top_k=5, lengths=LENGTHS)),
+        (Transformer, {"positions": "learned"}, BeamSearch(lengths=LENGTHS, **BEAMS)),
+        (RecurrentSeq2Seq, {}, BeamSearch(lengths=LENGTHS, **BEAMS)),
+        (ConvolutionalSeq2Seq, {}, BeamSearch(lengths=LENGTHS, **BEAMS)),
+        (
+            LanguageModel,
+            {"positions": "learned"},
+            SamplingSearch(samples=2, top_k=5, lengths=LENGTHS),
+        ),
     ],
-    ids=["transformer-beam", "language_model-sampling"],
+    ids=["transformer-beam", "recurrent-beam", "convolutional-beam", "language_model-sampling"],
 )
-def test_compiled_by_xla(model_class, search):
-    model = made(model_class, positions="learned")
-    inputs = {"source": SOURCES} if model_class is Transformer else {"prefix": PADDED_PROMPTS}
+def test_compiled_by_xla(model_class, settings, search):
+    model = made(model_class, **settings)
+    is_continued = model_class is LanguageModel
+    inputs = {"prefix": PADDED_PROMPTS} if is_continued else {"source": SOURCES}
     plain = search(model, **inputs)
     seeds = [tf.zeros([], spec.dtype) for spec in search.call_inputs.values()]
     compiled = search.function(model, jit_compile=True)(*inputs.values(), *seeds)

@@ -62,8 +62,10 @@ def meta_graph_of(function):
 def small_transformer(attention):
     sizes = {"width": 8, "feed_forward_width": 16, "num_heads": 2}
     layers = {"encoder_layers": 1, "decoder_layers": 1}
-    config = TransformerConfig(vocabulary_size=40, attention=attention, **sizes, **layers)
-    return Transformer(config)
+    # One that cannot hide the future is the encoder's alone.
+    decoder = None if MECHANISMS[attention].supports_causal else "scaled_dot_product"
+    mechanisms = {"attention": attention, "decoder_attention": decoder}
+    return Transformer(TransformerConfig(vocabulary_size=40, **mechanisms, **sizes, **layers))
 
 
 @pytest.mark.parametrize("attention", sorted(MECHANISMS))

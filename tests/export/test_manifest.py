@@ -69,7 +69,7 @@ def test_keys_and_tuples_of_python_have_the_sha256_of_what_is_read(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"kind": "Perceiver"}, "'kind' must be one of Transformer, LanguageModel, TextEncoder"),
+        ({"kind": "Perceiver"}, "'kind' must be one of Transformer, RecurrentSeq2Seq, "),
         ({"golden": []}, "no golden pairs"),
         ({"golden": [{"signature": "encode"}]}, "no golden pairs, or one that is not whole"),
         ({"ops": {}}, "no list 'outside_core' in 'ops'"),

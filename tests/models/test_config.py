@@ -52,6 +52,24 @@ def test_positions_are_left_to_mechanisms_that_have_their_own():
     assert none.position_scheme is None
 
 
+def test_encoder_and_decoder_may_have_different_mechanisms():
+    config = TransformerConfig(
+        vocabulary_size=10, attention="big_bird", decoder_attention="rotary", max_length=30
+    )
+    assert config.decoder_field == "decoder_attention"
+    assert config.position_scheme == config.position_scheme_beside("attention") == "sinusoidal"
+    assert config.position_scheme_beside("decoder_attention") is None
+    same = TransformerConfig(vocabulary_size=10, attention="rotary")
+    assert same.decoder_field == "attention"
+
+
+def test_mechanisms_that_have_an_end_take_it_from_the_config():
+    config = TextEncoderConfig(vocabulary_size=10, attention="linformer", max_length=30)
+    assert config.mechanism("attention").max_length == 30
+    config = dataclasses.replace(config, attention_options={"max_length": 40})
+    assert config.mechanism("attention").max_length == 40
+
+
 def test_configs_are_frozen():
     config = TextEncoderConfig(vocabulary_size=10)
     with pytest.raises(dataclasses.FrozenInstanceError):
@@ -71,7 +89,17 @@ def test_configs_are_frozen():
         ({"dropout": 1}, r"`dropout` must be a number in \[0, 1\); got 1"),
         ({"dropout": float("nan")}, r"`dropout` must be a number in \[0, 1\); got nan"),
         ({"attention": "rotory"}, "`attention` must be one of .* Did you mean 'rotary'?"),
-        ({"cross_attention": "none"}, "`cross_attention` must be one of"),
+        ({"cross_attention": "none"}, "^`cross_attention` must be one of"),
+        ({"cross_attention": "local"}, "`cross_attention`: .* 'local' cannot attend from one"),
+        (
+            {"attention": "linformer"},
+            "^`attention`: .* 'linformer' cannot hide the future .*: `decoder_attention`",
+        ),
+        (
+            {"decoder_attention": "big_bird"},
+            "^`decoder_attention`: .* 'big_bird' cannot hide the future .* Use one of [^`]*$",
+        ),
+        ({"decoder_attention_options": {"window": 3}}, "`decoder_attention`, which is not given"),
         ({"positions": "sinusoid"}, "`positions` must be one of .* Did you mean 'sinusoidal'?"),
         ({"activation": "swisch"}, "Did you mean 'swish'?"),
         ({"order": "Pre"}, "`order` must be one of 'post', 'pre'; got 'Pre'. Did you mean 'pre'?"),
@@ -96,6 +124,24 @@ def test_bad_settings_of_a_text_encoder():
 def test_unknown_preset():
     with pytest.raises(ValueError, match=r"`preset` must be one of .* Did you mean .tiny.\?"):
         TransformerConfig.preset("tinny", vocabulary_size=10)
+
+
+def test_location_based_attention_ends_with_the_models_positions():
+    config = TransformerConfig(vocabulary_size=10, cross_attention="location_based", max_length=60)
+    assert config.mechanism("cross_attention").max_length == 60
+    assert config.length_limits() == {"cross_attention": 60}
+    learned = dataclasses.replace(
+        config, positions="learned", cross_attention_options={"max_length": 40}
+    )
+    assert learned.length_limits() == {"positions": 60, "cross_attention": 40}
+    assert not TransformerConfig(vocabulary_size=10).length_limits()
+
+
+def test_location_based_attention_knows_no_packed_documents():
+    with pytest.raises(
+        ValueError, match=r"'location_based' cannot .* packed .* Use one of .*'shaw'"
+    ):
+        LanguageModelConfig(vocabulary_size=10, attention="location_based", is_packed=True)
 
 
 def test_unknown_options_of_a_mechanism():

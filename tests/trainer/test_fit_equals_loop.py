@@ -118,3 +118,22 @@ def test_fit_and_loop_are_the_same_step_by_step(
         with moving_averages(looped):
             for one, other in zip(looped.weights, model.weights, strict=True):
                 np.testing.assert_array_equal(one.numpy(), other.numpy())
+
+
+def test_what_layers_add_to_the_loss_is_learned_from_in_both(pair_batches):
+    def trained(coverage_weight, way):
+        keras.utils.set_random_seed(3)
+        settings = {"encoder_layers": 1, "decoder_layers": 1, "coverage_weight": coverage_weight}
+        model = Transformer.from_preset("tiny", **settings, **SMALL)
+        model.compile(keras.optimizers.SGD(0.1), TokenCrossEntropy(), jit_compile=False)
+        if way == "fit":
+            model.fit(pair_batches.dataset(), steps_per_epoch=2, shuffle=False, verbose=0)
+        else:
+            TrainingLoop(model, pair_batches).run(2)
+        return [weight.numpy() for weight in model.weights]
+
+    fitted, looped = (trained(1.0, way) for way in ("fit", "loop"))
+    for one, other in zip(fitted, looped, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-6)
+    without = trained(0.0, "loop")
+    assert any(np.abs(one - other).max() > 1e-4 for one, other in zip(looped, without, strict=True))

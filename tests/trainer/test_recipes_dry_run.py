@@ -1,4 +1,4 @@
-"""Every recipe in training/recipes builds all that it describes, and makes two updates of it."""
+"""Recipes of every kind build all that they describe, and make two updates of it."""
 
 import gzip
 import pathlib
@@ -10,6 +10,7 @@ from keras_transformer.trainer.recipe import load_recipe
 from tests.phrases import make_pairs
 
 RECIPES = pathlib.Path(__file__).parents[2] / "training" / "recipes"
+COMPARE = RECIPES.parent / "compare"
 # What a CPU is through with in seconds. The slow test takes the recipes as they are.
 ONE_LAYER = ("batches.tokens=256", "model.encoder_layers=1", "model.decoder_layers=1")
 SMALLER = {
@@ -52,6 +53,13 @@ def test_recipe_makes_two_updates_and_leaves_nothing_behind(name, tmp_path, monk
     told = capfd.readouterr()
     assert "Traceback" not in told.err
     assert "update 2 of 2" in told.err
+
+
+@pytest.mark.parametrize("kind", ["recurrent", "convolutional"])
+def test_other_kinds_of_models_make_two_updates(kind, tmp_path, monkeypatch, capfd):
+    options = ("data.builtin_pairs=1000", "model.width=16", "batches.tokens=512")
+    dry_run(COMPARE / f"dates_{kind}.yaml", tmp_path, monkeypatch, *options)
+    assert "update 2 of 2" in capfd.readouterr().err
 
 
 @pytest.mark.slow

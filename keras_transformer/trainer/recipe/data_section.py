@@ -66,8 +66,9 @@ class DataSection(Section):
     """Where the examples come from. Files are relative to the current directory.
 
     Attributes:
-        builtin: "dates" for the corpus of the quick start, which has validation and test data of
-            its own; or null, and `train` names files.
+        builtin: "dates" for the corpus of the quick start, "recall" for values that are asked for a
+            known distance later (see `make_recall`), both with validation and test data of their
+            own; or null, and `train` names files.
         builtin_pairs: training pairs of the built-in corpus.
         train: one or two files or patterns; of parallel files, the source and the target.
         validation: likewise, for the validation loss, BLEU and chrF. Without it there are none.
@@ -80,7 +81,7 @@ class DataSection(Section):
 
     key = "data"
 
-    builtin: str | None = setting(None, or_null(require_choice), choices=("dates",))
+    builtin: str | None = setting(None, or_null(require_choice), choices=("dates", "recall"))
     builtin_pairs: int = setting(20_000, require_positive_integer)
     train: tuple = setting((), _require_files)
     validation: tuple = setting((), _require_files)

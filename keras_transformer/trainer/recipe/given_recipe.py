@@ -20,7 +20,7 @@ class GivenRecipe:
     """
 
     def __init__(self, path, text):
-        self._path = path
+        self.path = path
         try:
             self.values, lines = read_yaml(text)
         except YamlError as error:
@@ -38,13 +38,7 @@ class GivenRecipe:
 
     def set(self, override):
         """Sets a key anew, as `training.steps=100` says; the value is read as in the file."""
-        key, equals, text = override.partition("=")
-        if not equals or not all(key.split(".")):
-            raise UserError(f"--set {override}: must look like key=value, as training.steps=100.")
-        try:
-            value, _ = read_yaml(text)
-        except YamlError as error:
-            raise UserError(f"--set {override}: {error}") from error
+        key, value = parse_override(override)
         *sections, last = key.split(".")
         place = self.values
         for section in sections:
@@ -62,7 +56,7 @@ class GivenRecipe:
         """The same mistakes, in the order and with the places where they were made."""
         placed = [(*self._origin(mistake), mistake) for mistake in mistakes]
         lines = [f"{place}: {mistake}" for _, place, mistake in sorted(placed)]
-        return RecipeError(lines, origin=self._path)
+        return RecipeError(lines, origin=self.path)
 
     def _origin(self, mistake):
         """Where the first of the keys that a mistake names was given, or what it holds or is in."""
@@ -73,4 +67,19 @@ class GivenRecipe:
                 if key in self._origins:
                     return self._origins[key]
             keys = [key.rpartition(".")[0] for key in keys if "." in key]
-        return (0, 0), self._path
+        return (0, 0), self.path
+
+
+def parse_override(override):
+    """The dotted key and the value of a text of --set; the value is read as in a file.
+
+    >>> parse_override("training.learning_rate=1e-3")
+    ('training.learning_rate', 0.001)
+    """
+    key, equals, text = override.partition("=")
+    if not equals or not all(key.split(".")):
+        raise UserError(f"--set {override}: must look like key=value, as training.steps=100.")
+    try:
+        return key, read_yaml(text)[0]
+    except YamlError as error:
+        raise UserError(f"--set {override}: {error}") from error

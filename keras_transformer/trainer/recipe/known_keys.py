@@ -20,7 +20,7 @@ NAMES_ELSEWHERE = {
 }
 
 
-def unknown_key(section, key, known):
+def unknown_key(section, key, known, owner="a recipe"):
     """The line about a key that nobody knows: with the nearest known one if there is any.
 
     >>> unknown_key("training", "stepz", {"training": ["steps", "epochs"]})
@@ -32,9 +32,10 @@ def unknown_key(section, key, known):
         section: the section it stands in; "" for none.
         key: the key.
         known: a mapping from sections to their keys.
+        owner: what has those keys.
     """
     name = f"{section}.{key}" if section else key
-    message = f"`{name}` is not a key of a recipe."
+    message = f"`{name}` is not a key of {owner}."
     place, _, field = key.partition(".")
     if not section and field in known.get(place, ()):
         return f"{message} Write `{field}:` in a line below `{place}:`."

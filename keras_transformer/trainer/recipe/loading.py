@@ -26,14 +26,19 @@ def load_recipe(path_or_name, overrides=()):
     Raises:
         UserError: with the file and line of each mistake.
     """
-    path = _find(path_or_name)
-    given = GivenRecipe(path, _read(path))
+    given = read_given(path_or_name)
     for override in overrides:
         given.set(override)
     try:
         return Recipe.from_dictionary(given.values)
     except RecipeError as error:
         raise given.located(error.mistakes) from error
+
+
+def read_given(path_or_name):
+    """Returns the `GivenRecipe` in a file: what stands there, not checked yet."""
+    path = _find(path_or_name)
+    return GivenRecipe(path, _read(path))
 
 
 def shipped_recipes():

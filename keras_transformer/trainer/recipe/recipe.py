@@ -41,7 +41,8 @@ _REQUIRED = {
 }
 
 
-def _require_name(name, value):
+def require_directory_name(name, value):
+    """Returns `value` if it can be the name of a directory on every system."""
     require_text(name, value)
     if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}", value):
         raise ValueError(
@@ -75,7 +76,7 @@ class Recipe:
     (4000, 128)
     """
 
-    name: str = setting(dataclasses.MISSING, _require_name)
+    name: str = setting(dataclasses.MISSING, require_directory_name)
     task: str = setting(dataclasses.MISSING, require_choice, choices=TASKS)
     seed: int = setting(1, require_seed)
     data: DataSection
@@ -149,14 +150,14 @@ class Recipe:
         else:
             yield from self._disagreements_of_language_model()
         yield from self._disagreements_of_validation()
-        settings = self.model.settings
-        is_learned = settings["positions"] == "learned"
-        if is_learned and settings["max_length"] < self.batches.max_length:
-            yield (
-                "`model.max_length` must be at least `batches.max_length` where "
-                f"`model.positions` are learned; got {settings['max_length']} and "
-                f"{self.batches.max_length}."
-            )
+        config = self.model.make_config(self.task, vocabulary_size=1)
+        for field, limit in config.length_limits().items():
+            if limit < self.batches.max_length:
+                yield (
+                    "`model.max_length` must be at least `batches.max_length` where "
+                    f"`model.{field}` is {getattr(config, field)}; got {limit} and "
+                    f"{self.batches.max_length}."
+                )
         if self.checkpoints.final == "ema" and not self.training.ema:
             yield (
                 "`training.ema` must be above 0, such as 0.999, for `checkpoints.final` 'ema'; got "
@@ -184,6 +185,11 @@ class Recipe:
                 "`text.shared` must be true for the task 'language_model', which has one "
                 "vocabulary; got False."
             )
+        if self.batches.packed:
+            try:
+                self.model.make_config(self.task, vocabulary_size=1, is_packed=True)
+            except ValueError as error:
+                yield f"`batches.packed`: {error}"
         if self.batches.packed and self.text.sampling:
             yield (
                 "`text.sampling` must be 0 for packed rows, whose lengths are fixed; got "

@@ -6,7 +6,12 @@ import json
 import pytest
 
 from keras_transformer.decoding import SearchSettings
-from keras_transformer.models import LanguageModelConfig, TransformerConfig
+from keras_transformer.models import (
+    ConvolutionalSeq2SeqConfig,
+    LanguageModelConfig,
+    RecurrentSeq2SeqConfig,
+    TransformerConfig,
+)
 from keras_transformer.trainer.recipe import Recipe, RecipeError, load_recipe
 
 TRANSLATION = {
@@ -50,6 +55,7 @@ def mistakes(recipe, **sections):
             evaluation={"search": {"forbidden_ids": [5, 6]}},
             tensorboard={"profile": [3, 5]},
         ),
+        changed(TRANSLATION, model={"kind": "recurrent", "preset": "tiny", "cell": "gru"}),
         changed(
             LANGUAGE_MODEL,
             data={"train": "a.jsonl", "keys": {"text": "body"}},
@@ -101,6 +107,38 @@ def test_model_section_makes_configs():
     )
 
 
+@pytest.mark.parametrize(
+    ("kind", "config_class"),
+    [("recurrent", RecurrentSeq2SeqConfig), ("convolutional", ConvolutionalSeq2SeqConfig)],
+)
+def test_models_of_other_kinds(kind, config_class):
+    """Kind and settings are kept; a preset means what the kind says."""
+    recipe = Recipe.from_dictionary(changed(TRANSLATION, model={"kind": kind, "preset": "tiny"}))
+    config = recipe.model.make_config("translation", 300, target_vocabulary_size=300)
+    expected = config_class.preset("tiny", vocabulary_size=300, target_vocabulary_size=300)
+    assert config == expected
+    assert recipe.to_dictionary()["model"]["kind"] == kind
+    assert "num_heads" not in recipe.to_dictionary()["model"]
+
+
+def test_a_transformer_need_not_be_named():
+    assert Recipe.from_dictionary(TRANSLATION).model.kind == "transformer"
+    assert Recipe.from_dictionary(LANGUAGE_MODEL).model.kind == "transformer"
+
+
+def test_settings_of_another_kind():
+    (mistake,) = mistakes(TRANSLATION, model={"kind": "recurrent", "num_heads": 8})
+    assert mistake.startswith("`model.num_heads` is no setting of a model of the kind 'recurrent'")
+    assert "which has width, " in mistake
+    assert "or choose another `model.kind`." in mistake
+    (mistake,) = mistakes(TRANSLATION, model={"kind": "recurrent", "attention": "alibi"})
+    assert mistake.startswith("`model.attention`: The attention mechanism 'alibi' cannot attend")
+    (mistake,) = mistakes(LANGUAGE_MODEL, model={"kind": "recurrent"})
+    assert mistake == "`model.kind` must be one of 'transformer'; got 'recurrent'."
+    (mistake,) = mistakes(LANGUAGE_MODEL, model={"cell": "gru"})
+    assert mistake.startswith("`model.cell` is not a key of a recipe.")
+
+
 def test_two_vocabularies_share_no_table():
     recipe = Recipe.from_dictionary(changed(TRANSLATION, text={"shared": False}))
     assert recipe.model.settings["share_embeddings"] == "target"
@@ -133,10 +171,11 @@ def test_recipes_are_frozen():
     ("section", "key", "values", "wanted"),
     [
         ("text", "vocabulary_size", ["six", True, 1.5, [1], 0], "a whole number of at least 1"),
+        ("model", "kind", ["rnn", 3, ["recurrent"], None], "one of 'convolutional', 'recurrent', "),
         ("model", "width", ["six", True, 1.5, [1], 0], "a whole number of at least 1"),
         ("model", "dropout", [-0.1, 1, 1.0, "x", float("nan")], "a number in [0, 1)"),
         ("model", "use_bias", ["no", 0, 1], "True or False"),
-        ("model", "attention", ["dot", None, 3, ["shaw"]], "one of 'alibi', 'rotary', "),
+        ("model", "attention", ["dot", None, 3, ["shaw"]], "one of '"),
         ("model", "preset", ["huge", 3, ["tiny"]], "one of 'base', 'big', 'small', 'tiny'"),
         ("model", "attention_options", [3, [], "x"], "a mapping"),
         ("batches", "tokens", ["six", True, 1.5, [1], 0, None], "a whole number of at least 1"),
@@ -214,7 +253,33 @@ def test_names_are_names_of_directories(name):
             "`model.attention_options` of 'shaw' do not fit: ",
         ),
         (
+            {"model": {"attention": "linformer"}},
+            "`model.attention`: The attention mechanism 'linformer' cannot hide the future",
+        ),
+        (
+            {"model": {"decoder_attention": "big_bird"}},
+            "`model.decoder_attention`: The attention mechanism 'big_bird' cannot hide the future",
+        ),
+        (
+            {
+                "model": {
+                    "attention": "linformer",
+                    "decoder_attention": "local",
+                    "max_length": 100,
+                }
+            },
+            "`model.max_length` must be at least `batches.max_length` where `model.attention` is",
+        ),
+        (
             {"model": {"positions": "learned", "max_length": 100}},
+            "`model.max_length` must be at least `batches.max_length` where",
+        ),
+        (
+            {"model": {"cross_attention": "location_based", "max_length": 100}},
+            "where `model.cross_attention` is location_based; got 100 and ",
+        ),
+        (
+            {"model": {"kind": "convolutional", "max_length": 100}},
             "`model.max_length` must be at least `batches.max_length` where",
         ),
         (
@@ -329,6 +394,14 @@ def test_what_does_not_go_together(sections, expected):
         ({"text": {"shared": False}}, "`text.shared` must be true for the task "),
         ({"text": {"sampling": 0.2}, "batches": {"packed": True}}, "`text.sampling` must be 0 for"),
         (
+            {"model": {"attention": "location_based"}, "batches": {"packed": True}},
+            "`batches.packed`: `attention`: The attention mechanism 'location_based' cannot ",
+        ),
+        (
+            {"model": {"attention": "memory_compressed"}, "batches": {"packed": True}},
+            "`batches.packed`: `attention`: The attention mechanism 'memory_compressed' cannot ",
+        ),
+        (
             {"data": {"validation": "b.txt"}, "evaluation": {"metric": "bleu"}},
             "`evaluation.metric` must be loss for the task 'language_model'",
         ),
@@ -346,7 +419,9 @@ def test_what_a_language_model_has_not(sections, expected):
     assert expected in mistake
 
 
-@pytest.mark.parametrize("name", ["vocabulary_size", "target_vocabulary_size", "padding_id"])
+@pytest.mark.parametrize(
+    "name", ["vocabulary_size", "target_vocabulary_size", "padding_id", "reads_source_depths"]
+)
 def test_what_follows_from_the_rest_is_no_key(name):
     (mistake,) = mistakes(TRANSLATION, model={name: 5})
     assert mistake.startswith(f"`model.{name}` is not a key of a recipe.")

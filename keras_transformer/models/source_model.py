@@ -1,0 +1,84 @@
+"""What the models with a source share: how an encoder and a decoder are one model."""
+
+import keras
+import tensorflow as tf
+
+from keras_transformer.models.configured_model import ConfiguredModel
+
+
+class SourceModel(ConfiguredModel):
+    """Base of the models that read a source and write a target.
+
+    A functional model: inputs `{"source": [B, S], "target": [B, T]}`, integer ids padded at the end
+    with `padding_id`; outputs logits `[B, T, V]` of the token after each of `target`. For decoding
+    it answers `encode`, `initial_state` and `step`, with the same layers.
+
+    Args:
+        config, dtype: see `ConfiguredModel`.
+        encoder: gives the decoder's memory when called with source ids, and a `Memory` in `encode`.
+        decoder: a `StepwiseDecoder`.
+        further_inputs: names of inputs beside source and target, integers `[B, ·]`; `lay` gets all.
+        name: of the model.
+    """
+
+    def __init__(self, config, dtype, encoder, decoder, further_inputs=(), **kwargs):
+        inputs = {
+            name: keras.Input((None,), dtype="int32", name=name)
+            for name in ("source", "target", *further_inputs)
+        }
+        logits = self.lay(encoder, decoder, **inputs)
+        super().__init__(config, dtype, inputs, logits, **kwargs)
+        self.encoder, self.decoder = encoder, decoder
+
+    @staticmethod
+    def lay(encoder, decoder, source, target):
+        """The logits `[B, T, V]` of the inputs."""
+        return decoder(target, encoder(source))
+
+    def encode(self, source):
+        """The `Memory` of source tokens `[B, S]`."""
+        return self.encoder.encode(source)
+
+    def initial_state(self, memory, max_length=None):
+        """The state of the decoder before its first token.
+
+        Args:
+            memory: what `encode` gave.
+            max_length: how many target tokens there will be at most, start token included; by
+                default the config's.
+        """
+        return self.decoder.initial_state(tf.shape(memory.states)[0], max_length, memory)
+
+    @property
+    def position_limit(self):
+        """How many target tokens the positions reach, or None if there is no end to them."""
+        return self.decoder.position_limit
+
+    def step(self, ids, state, return_attention=False):
+        """Logits `[B, V]` after the next target tokens `[B]`, and the state after them.
+
+        Also takes several tokens for each row, `[B, T]`, and gives `[B, T, V]`. With
+        `return_attention`, what they attend to in the source stands between the two, see
+        `StepwiseDecoder.step`.
+        """
+        return self.decoder.step(ids, state, return_attention)
+
+    def alignment(self, source, target):
+        """What each target token attends to in the source, `[B, T, S]`; see
+        `StepwiseDecoder.alignment`."""
+        return self.decoder.alignment(self._decoder_weights(source, target))
+
+    def attention_weights(self, source, target):
+        """All attention weights of a pass: `{"cross": [B, N, H, T, S]}` for N layers."""
+        weights = self._decoder_weights(source, target)
+        return {"cross": tf.stack([layer["cross"] for layer in weights], axis=1)}
+
+    def _decoder_weights(self, source, target):
+        """The weights of each of the decoder's layers, by name."""
+        _, weights = self.decoder(
+            tf.convert_to_tensor(target),
+            self.encoder(tf.convert_to_tensor(source), training=False),
+            training=False,
+            return_weights=True,
+        )
+        return weights

@@ -1,0 +1,24 @@
+"""Models that are no Transformers export as Transformers do."""
+
+import pytest
+
+from keras_transformer import ConvolutionalSeq2Seq, RecurrentSeq2Seq
+from keras_transformer.decoding import SearchSettings
+from keras_transformer.export import TrainedModel, export_model
+from keras_transformer.export.manifest import read_manifest
+from keras_transformer.export.saved_model_file import read_meta_graph
+from keras_transformer.export.signatures import check_signatures
+from keras_transformer.text import ByteTokenizer
+
+
+@pytest.mark.parametrize("model_class", [RecurrentSeq2Seq, ConvolutionalSeq2Seq])
+def test_a_clean_process_gives_the_same_answers(model_class, tmp_path):
+    """`export_model` asks one before there is a directory."""
+    layers = {"encoder_layers": 1, "decoder_layers": 2}
+    model = model_class.from_preset("tiny", vocabulary_size=260, width=16, max_length=16, **layers)
+    trained = TrainedModel(model, ByteTokenizer())
+    search = SearchSettings(beams=2, max_length=6)
+    path = export_model(trained, tmp_path / "small", search=search, portable=True)
+    kind = read_manifest(path)["kind"]
+    assert kind == model_class.__name__
+    assert len(check_signatures(path, read_meta_graph(path), kind)) == 6

@@ -1,0 +1,91 @@
+"""Models that copy from the source, and that are told not to repeat themselves."""
+
+import keras
+import numpy as np
+import pytest
+
+from keras_transformer import TokenCrossEntropy
+from keras_transformer.decoding import BeamSearch, GreedySearch, LengthLimits
+from keras_transformer.models import Transformer, TransformerConfig
+from keras_transformer.text import END_ID, START_ID
+
+SIZES = {
+    "vocabulary_size": 3000,
+    "width": 32,
+    "feed_forward_width": 64,
+    "num_heads": 1,
+    "encoder_layers": 1,
+    "decoder_layers": 1,
+    "dropout": 0.1,
+    "positions": "learned",
+    "order": "pre",
+    "max_length": 16,
+}
+LENGTH = 5
+# So many that to learn where to look is quicker than to learn how each is written.
+SEEN, UNSEEN = (5, 2000), (2000, 3000)
+
+
+def pairs(count, seed, with_unseen=False):
+    """Sources that end with END, one of their tokens unseen if wanted; the targets are the same."""
+    random = np.random.default_rng(seed)
+    source = random.integers(*SEEN, (count, LENGTH + 1))
+    source[:, -1] = END_ID
+    if with_unseen:
+        places = random.integers(0, LENGTH, count)
+        source[np.arange(count), places] = random.integers(*UNSEEN, count)
+    start = np.full((count, 1), START_ID)
+    return {"source": source, "target": np.concatenate([start, source[:, :-1]], axis=1)}, source
+
+
+def trained(**settings):
+    keras.utils.set_random_seed(1)
+    model = Transformer(TransformerConfig(**SIZES, **settings))
+    model.compile(keras.optimizers.Adam(5e-3), TokenCrossEntropy())
+    inputs, labels = pairs(64 * 300, seed=1)
+    model.fit(inputs, labels, batch_size=64, epochs=1, verbose=0)
+    return model
+
+
+@pytest.fixture(scope="module")
+def copying():
+    return trained(copies=True, coverage_weight=0.1)
+
+
+def share_right(model, search):
+    inputs, labels = pairs(100, seed=2, with_unseen=True)
+    found = search.function(model)(inputs["source"])
+    ids = np.zeros_like(labels)
+    ids[:, : found.ids.shape[2]] = found.ids[:, 0, : LENGTH + 1]
+    return np.mean(np.all(ids == labels, axis=1))
+
+
+LIMITS = LengthLimits(maximum=LENGTH + 1, maximum_ratio=None)
+
+
+@pytest.mark.parametrize(
+    "search", [GreedySearch(lengths=LIMITS), BeamSearch(beams=3, lengths=LIMITS)]
+)
+def test_tokens_that_no_target_had_are_copied(search, copying):
+    assert share_right(copying, search) > 0.8
+
+
+def test_without_copying_they_cannot_come_out():
+    assert share_right(trained(), GreedySearch(lengths=LIMITS)) < 0.1
+
+
+def test_coverage_is_part_of_the_loss_that_fit_makes_smaller():
+    model = Transformer(TransformerConfig(**SIZES, coverage_weight=2.0))
+    inputs, _ = pairs(8, seed=3)
+    model(inputs, training=True)
+    (loss,) = model.losses
+    assert float(loss) > 0
+    model(inputs, training=False)
+    assert model.losses == []
+
+
+def test_copying_needs_one_vocabulary():
+    with pytest.raises(
+        ValueError, match=r"`copies` needs one vocabulary .* share_embeddings='all'"
+    ):
+        TransformerConfig(**SIZES, copies=True, share_embeddings="target")

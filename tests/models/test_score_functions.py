@@ -1,0 +1,45 @@
+"""Models with score functions that have an end, decoded and exported as others."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_transformer.decoding import GreedySearch, LengthLimits
+from keras_transformer.errors import UserError
+from keras_transformer.export import TextLimits, TrainedModel
+from keras_transformer.export.modules import make_text_module
+from keras_transformer.models import Transformer
+from keras_transformer.text import ByteTokenizer, TokenizerPair
+
+
+@pytest.fixture(scope="module")
+def model():
+    return Transformer.from_preset(
+        "tiny",
+        vocabulary_size=260,
+        encoder_layers=1,
+        decoder_layers=1,
+        width=16,
+        feed_forward_width=16,
+        max_length=8,
+        attention="location_based",
+        cross_attention="location_based",
+    )
+
+
+def test_a_search_ends_with_the_places(model):
+    assert model.position_limit == 8
+    search = GreedySearch(lengths=LengthLimits(maximum=30, minimum=30))
+    found = search(model, source=tf.constant([[5, 6, 7, 3]]))
+    assert np.count_nonzero(found.ids) == 8
+    with pytest.raises(ValueError, match="There are 9 keys"):
+        model.encode(np.full((1, 9), 5))
+
+
+def test_an_export_takes_no_longer_texts(model):
+    trained = TrainedModel(model, TokenizerPair(ByteTokenizer()))
+    search = GreedySearch(lengths=LengthLimits(maximum=8))
+    functions = make_text_module(trained, search).functions
+    assert functions["serving_default"](text=tf.constant(["a text of more than 8 bytes"]))
+    with pytest.raises(UserError, match="learned 8 positions: texts may have 8 tokens at most"):
+        make_text_module(trained, search, TextLimits(tokens=9))

@@ -1,0 +1,134 @@
+"""What is particular to the models with a source that are no Transformers."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_transformer.models import (
+    ConvolutionalSeq2Seq,
+    ConvolutionalSeq2SeqConfig,
+    RecurrentSeq2Seq,
+    RecurrentSeq2SeqConfig,
+)
+
+SMALL = {"vocabulary_size": 20, "width": 16, "encoder_layers": 1, "decoder_layers": 3}
+SOURCE, TARGET = np.array([[5, 6, 3, 0]]), np.array([[2, 7, 8]])
+
+
+def made(model_class, **settings):
+    return model_class(model_class.config_class(**{**SMALL, **settings}))
+
+
+@pytest.mark.parametrize(
+    ("model_class", "layers"), [(RecurrentSeq2Seq, 1), (ConvolutionalSeq2Seq, 3)]
+)
+def test_attention_weights(model_class, layers):
+    """A recurrent decoder attends once, a convolutional one in each block."""
+    model = made(model_class)
+    weights = model.attention_weights(SOURCE, TARGET)
+    assert list(weights) == ["cross"]
+    assert weights["cross"].shape == (1, layers, 1, 3, 4)
+    np.testing.assert_allclose(np.sum(weights["cross"], -1), 1, atol=1e-5)
+    assert not np.any(weights["cross"].numpy()[..., 3])
+    alignment = model.alignment(SOURCE, TARGET)
+    np.testing.assert_array_equal(alignment, weights["cross"][:, -2:][:, 0, 0])
+
+
+@pytest.mark.parametrize("config_class", [RecurrentSeq2SeqConfig, ConvolutionalSeq2SeqConfig])
+def test_presets_have_sizes_of_their_own(config_class):
+    for name in ("tiny", "small", "base", "big"):
+        config = config_class.preset(name, vocabulary_size=100, padding_id=1)
+        preset = config_class.presets[name]
+        assert (config.width, config.encoder_layers, config.decoder_layers, config.padding_id) == (
+            preset["width"], preset["depth"], preset["depth"], 1
+        )  # fmt: skip
+    with pytest.raises(TypeError, match="num_heads"):
+        config_class(vocabulary_size=100, num_heads=8)
+
+
+@pytest.mark.parametrize(
+    ("config_class", "settings", "message"),
+    [
+        (RecurrentSeq2SeqConfig, {"cell": "rnn"}, "`cell` must be one of 'gru', 'lstm'; got 'rnn'"),
+        (RecurrentSeq2SeqConfig, {"width": 9}, "`width` must be even; got 9. Use width=8 or 10"),
+        (RecurrentSeq2SeqConfig, {"decoder_layers": 0}, "`decoder_layers` must be a whole number"),
+        (
+            RecurrentSeq2SeqConfig,
+            {"attention": "shaw"},
+            "`attention`: The attention mechanism 'shaw' cannot attend from one",
+        ),
+        (ConvolutionalSeq2SeqConfig, {"kernel_width": 0}, "`kernel_width` must be a whole number"),
+        (ConvolutionalSeq2SeqConfig, {"positions": "auto"}, "`positions` must be one of 'learned'"),
+        (
+            ConvolutionalSeq2SeqConfig,
+            {"target_vocabulary_size": 9},
+            "needs one vocabulary.* Use share_embeddings='target'",
+        ),
+    ],
+)
+def test_bad_settings(config_class, settings, message):
+    with pytest.raises(ValueError, match=message):
+        config_class(vocabulary_size=10, **settings)
+
+
+@pytest.mark.parametrize("model_class", [RecurrentSeq2Seq, ConvolutionalSeq2Seq])
+def test_a_state_is_as_large_however_long_the_target(model_class):
+    model = made(model_class)
+    memory = model.encode(SOURCE)
+    sizes = [
+        tf.nest.map_structure(tf.size, model.initial_state(memory, max_length)["layers"])
+        for max_length in (1, 1000)
+    ]
+    assert sizes[0] == sizes[1]
+    with pytest.raises(ValueError, match="`max_length` must be a whole number of at least 1"):
+        model.initial_state(memory, max_length=0)
+    with pytest.raises(ValueError, match="a row for each of the state's 1; got 3"):
+        model.step([5, 6, 7], model.initial_state(memory))
+
+
+@pytest.mark.parametrize("rows", [2, 6])
+@pytest.mark.parametrize("model_class", [RecurrentSeq2Seq, ConvolutionalSeq2Seq])
+def test_kernels_of_a_search_change_nothing(model_class, rows):
+    """For a few rows and for many, whose logits are made in two ways."""
+    model = made(model_class)
+    memory = model.encode(np.repeat(SOURCE, rows, axis=0))
+    plain = model.initial_state(memory, max_length=4)
+    searching = model.initial_state(memory, max_length=tf.constant(4))
+    assert set(searching) - set(plain) == {"kernels"}
+    for ids in ([2] * rows, [7] * rows):
+        expected, plain = model.step(ids, plain)
+        logits, searching = model.step(ids, searching)
+        np.testing.assert_allclose(logits, expected, atol=1e-5)
+
+
+def test_learned_positions_are_a_limit():
+    model = made(ConvolutionalSeq2Seq, max_length=4)
+    assert model.position_limit == 4
+    with pytest.raises(ValueError, match="max_length=4"):
+        model.initial_state(model.encode(SOURCE), max_length=5)
+    assert made(ConvolutionalSeq2Seq, positions="sinusoidal").position_limit is None
+    assert made(RecurrentSeq2Seq, max_length=4).position_limit is None
+
+
+def test_windows_end_where_they_end():
+    """Two blocks of three tokens reach two tokens to each side, and no further."""
+    model = made(ConvolutionalSeq2Seq, encoder_layers=2, kernel_width=3)
+    source = np.array([[5, 6, 7, 8, 9, 10, 11]])
+    changed = source.copy()
+    changed[0, 3] = 12
+    before, after = (model.encode(ids).states.numpy()[0] for ids in (source, changed))
+    is_same = np.all(before == after, axis=-1)
+    assert is_same.tolist() == [True, False, False, False, False, False, True]
+
+
+@pytest.mark.parametrize("model_class", [RecurrentSeq2Seq, ConvolutionalSeq2Seq])
+def test_autograph_understands_every_line(model_class, monkeypatch):
+    monkeypatch.setenv("AUTOGRAPH_STRICT_CONVERSION", "1")
+    model = made(model_class)
+
+    @tf.function
+    def decode(source, ids):
+        state = model.initial_state(model.encode(source), max_length=4)
+        return model.step(ids, state)[0]
+
+    assert decode(tf.constant([[5, 6, 3]]), tf.constant([2])).shape == (1, 20)
