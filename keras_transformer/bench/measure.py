@@ -8,6 +8,7 @@ def measure(what, settings):
         what: the name of a measurement.
         settings: its keyword arguments.
     """
+    from keras_transformer.bench.attention_measurement import measure_attention
     from keras_transformer.bench.decoding_measurement import measure_decoding, write_decoder
     from keras_transformer.bench.peak_measurement import measure_peak
     from keras_transformer.bench.scaling_measurement import (
@@ -25,5 +26,6 @@ def measure(what, settings):
         "step": measure_step,
         "preparation": measure_preparation,
         "worker": measure_worker,
+        "attention": measure_attention,
     }
     return measurements[what](**settings)

@@ -5,6 +5,7 @@
   keras-transformer bench --peers DIR --rounds 3
   keras-transformer bench --peers DIR --what decode --contenders 'keras_transformer xla' CTrans
   keras-transformer bench --scaling --output growth
+  keras-transformer bench --attention --lengths 512 2048 8192 --mechanisms chunked local
 
 Each measurement is a process of its own and one line of JSON on standard output, of the form that
 the peers' scripts print; tables follow on standard error. With --peers those scripts run in turn
@@ -19,18 +20,24 @@ lengths are distributed like its, so that nothing has to be there.
 --scaling measures instead how time and memory of training grow with length, batch, depth,
 vocabulary and corpus, and tokens per second with 1 and 2 worker processes: scaling.jsonl and
 scaling.png, with fitted exponents.
+
+--attention measures how time and memory of one attention layer, forward and backward, grow with
+length, mechanism by mechanism: attention.jsonl and attention.png, with fitted exponents. Full
+attention goes as far as memory does.
 """
 
 import argparse
-import contextlib
-import itertools
 import json
-import logging
 import pathlib
 import sys
 import tempfile
 
 from keras_transformer.checks import require_positive
+from keras_transformer.cli.growth_curves import (
+    draw_attention_growth,
+    draw_training_growth,
+    tell_who_waits,
+)
 from keras_transformer.cli.standard_streams import tell
 from keras_transformer.cli.text_model_verb import require_whole_numbers
 from keras_transformer.errors import UserError
@@ -111,12 +118,26 @@ def add_arguments(parser):
     )
 
     growth = parser.add_argument_group("how cost grows")
-    growth.add_argument("--scaling", action="store_true", help="draw curves, compare nothing")
+    curves = growth.add_mutually_exclusive_group()
+    curves.add_argument("--scaling", action="store_true", help="draw curves, compare nothing")
+    curves.add_argument("--attention", action="store_true", help="draw those of attention alone")
+    growth.add_argument(
+        "--lengths",
+        nargs="+",
+        type=int,
+        metavar="N",
+        help="tokens, for --attention (default: 512 to 16384, twice as many each time)",
+    )
+    growth.add_argument(
+        "--mechanisms",
+        nargs="+",
+        metavar="NAME",
+        help="registered names, for --attention (default: full attention and those that save)",
+    )
     growth.add_argument(
         "--output",
         metavar="DIR",
-        default="scaling",
-        help="where scaling.jsonl and scaling.png go (default: ./%(default)s)",
+        help="where rows and picture go (default: ./scaling or ./attention)",
     )
     # For itself: one measurement in this process.
     parser.add_argument("--measure", nargs=2, help=argparse.SUPPRESS)
@@ -138,7 +159,9 @@ def run(arguments):
     if arguments.threads > cores:
         raise UserError(f"--threads is {arguments.threads}; cores to run on: {cores}.")
     try:
-        return draw_curves(arguments) if arguments.scaling else compare(arguments)
+        if arguments.scaling:
+            return draw_training_growth(arguments)
+        return draw_attention_growth(arguments) if arguments.attention else compare(arguments)
     except MeasurementError as error:
         tell(f"keras-transformer: {error}")
         return 1
@@ -147,10 +170,12 @@ def run(arguments):
 def print_measurement(what, settings):
     """Measures in this process; prints the row of JSON, if there is one."""
     from keras_transformer.cli.quiet_start import import_tensorflow_quietly
-    from keras_transformer.process_settings import prepare_process
+    from keras_transformer.process_settings import prepare_process, use_onednn
 
     if what in TRAINING:
         prepare_process()  # as `train` does
+    elif what == "attention":
+        use_onednn()  # it keeps freed memory later, since memory is measured first
     import_tensorflow_quietly()
     from keras_transformer.bench.measure import measure
 
@@ -162,8 +187,8 @@ def print_measurement(what, settings):
 def require_sensible(arguments):
     """Raises a `UserError` for numbers that cannot be."""
     require_whole_numbers(arguments, 1, "rounds", "repeats", "batches", "threads", "sentences")
-    for name in ("batch_sizes", "beams"):
-        least = min(getattr(arguments, name))
+    for name in ("batch_sizes", "beams", "lengths"):
+        least = min(getattr(arguments, name) or [1])
         if least < 1:
             option = "--" + name.replace("_", "-")
             raise UserError(f"{option} must be whole numbers of at least 1; got {least}.")
@@ -225,49 +250,6 @@ def compare(arguments):
     return 0 if rows else 1
 
 
-def draw_curves(arguments):
-    """Measures how cost grows, writes the rows and the picture; returns the exit code."""
-    from keras_transformer.atomic import atomic_file
-    from keras_transformer.bench.processes import Processes
-    from keras_transformer.bench.scaling import fit_curves, measure_curves, measure_workers
-    from keras_transformer.bench.scaling_picture import draw_scaling
-
-    # Otherwise it speaks up when it has no directory of its own, or looks for fonts.
-    logging.getLogger("matplotlib").setLevel(logging.ERROR)
-    output = require_output_directory(arguments.output)
-    processes = Processes(arguments.threads)
-    rows = []
-    measured = itertools.chain(
-        measure_curves(processes, arguments.repeats, say=tell_who_waits, warn=tell),
-        measure_workers(arguments.batches, arguments.repeats, say=tell_who_waits, warn=tell),
-    )
-    for row in measured:
-        print(json.dumps(row), flush=True)
-        rows.append(row)
-    if not rows:
-        return 1
-    fits = fit_curves(rows)
-    for row in fits:
-        print(json.dumps(row), flush=True)
-    threads = f"{arguments.threads} thread{'s' if arguments.threads > 1 else ''}"
-    with atomic_file(output / "scaling.jsonl") as file:
-        file.writelines(json.dumps(row) + "\n" for row in rows + fits)
-    with atomic_file(output / "scaling.png", "wb") as file:
-        file.write(draw_scaling(rows, f"How the cost of training tiny grows, {threads}"))
-    tell(f"Saved: {output / 'scaling.jsonl'} and {output / 'scaling.png'}")
-    return 0
-
-
-def require_output_directory(path):
-    """Returns the directory, made if it was not there."""
-    path = pathlib.Path(path)
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"--output {path}: cannot be a directory: {error.strerror}.") from error
-    return path
-
-
 def start_rows(arguments, comparison):
     """Yields the rows of both ways to a first line, round by round."""
     from keras_transformer.bench.start_measurement import measure_start
@@ -306,10 +288,3 @@ def print_tables(rows):
         for table in make_tables(rows):
             console.print(table)
     tell(capture.get())
-
-
-def tell_who_waits(text):
-    """Tells a person at a terminal what is being done; a file or a pipe is not told."""
-    with contextlib.suppress(OSError):
-        if sys.stderr.isatty():
-            print(f"{text} …", file=sys.stderr, flush=True)

@@ -113,9 +113,31 @@ def test_scaling_writes_rows_and_picture(monkeypatch, tmp_path, capsys):
     assert printed.err == f"Saved: {output / 'scaling.jsonl'} and {output / 'scaling.png'}\n"
 
 
+def test_attention_writes_rows_and_picture(monkeypatch, tmp_path, capsys):
+    asked = []
+
+    def measure(self, what, *, mechanism, length, **settings):
+        asked.append((what, mechanism, length))
+        row = {"task": "attention", "mechanism": mechanism, "metric": "seconds"}
+        return {**row, "value": 1e-3 * length, "added_mb": 0.1 * length}
+
+    monkeypatch.setattr(Processes, "measure", measure)
+    command = f"bench --attention --lengths 2048 4096 --mechanisms local --output {tmp_path}"
+    assert main(command.split()) == 0
+    printed = capsys.readouterr()
+    assert asked == [("attention", "local", 2048), ("attention", "local", 4096)]
+    kept = lines((tmp_path / "attention.jsonl").read_text())
+    assert kept == lines(printed.out)
+    assert kept[-1]["value"] == kept[-1]["added_mb"] == 1.0
+    assert (tmp_path / "attention.png").read_bytes().startswith(b"\x89PNG")
+    assert printed.err == f"Saved: {tmp_path}/attention.jsonl and {tmp_path}/attention.png\n"
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        ("--attention --lengths 0", "--lengths must be whole numbers of at least 1; got 0."),
+        ("--attention --mechanisms bigbird", "`--mechanisms` must be one of 'a"),
         ("--rounds 0", "`--rounds` must be a whole number of at least 1; got 0."),
         ("--threads 4096", "--threads is 4096; cores to run on: "),
         ("--beams 4 0", "--beams must be whole numbers of at least 1; got 0."),
