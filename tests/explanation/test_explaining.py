@@ -1,0 +1,84 @@
+"""From a trained model and a text to an explanation, and what cannot be explained."""
+
+import json
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_transformer import TextEncoder, Transformer
+from keras_transformer.errors import UserError
+from keras_transformer.explanation import explain
+from keras_transformer.export import TrainedModel
+from keras_transformer.text import ByteTokenizer
+from tests.phrases import SMALL
+
+
+def make_trained(kind=Transformer, **settings):
+    keras.utils.set_random_seed(1)
+    return TrainedModel(kind.from_preset("tiny", **SMALL, **settings), ByteTokenizer())
+
+
+@pytest.fixture(scope="module")
+def trained():
+    return make_trained(encoder_layers=2, decoder_layers=2)
+
+
+def test_everything_is_measured(trained):
+    explanation = explain(trained, "né", "ok", draws=3, seed=5)
+    assert not explanation.is_own
+    assert explanation.source_tokens == ("n", "<0xC3>", "<0xA9>", "<end>")
+    assert explanation.target_tokens == ("o", "k", "<end>")
+    assert explanation.read_tokens == ("<start>", "o", "k")
+    shapes = {kind: weights.shape for kind, weights in explanation.heads.items()}
+    assert shapes == {"cross": (2, 2, 3, 4), "encoder": (2, 2, 4, 4), "decoder": (2, 2, 3, 3)}
+    assert {values.shape for values in explanation.measures.values()} == {(3, 4)}
+    np.testing.assert_allclose(explanation.measures["attention"].sum(axis=1), 1, atol=1e-5)
+    assert len(explanation.agreements()) == 6
+    assert [(each.kind, each.block) for each in explanation.changes] == [
+        (kind, block) for block in (None, 1, 2) for kind in ("shuffled", "uniform")
+    ]
+    assert explanation.change("shuffled", 2).total_variation.shape == (3, 3)
+    assert explanation.change("uniform", 3) is None
+    assert explanation.head_agreements("erasure").shape == (2, 2)
+    numbers = json.loads(json.dumps(explanation.as_dict(), allow_nan=False))
+    assert numbers["changes"][0]["draws"] == 3
+    # Bytes have the ids from 4 on; 2 is the start and 3 the end.
+    source, labels = [[*(4 + byte for byte in "né".encode()), 3]], [4 + ord("o"), 4 + ord("k"), 3]
+    logits = trained.model({"source": np.array(source), "target": np.array([[2, *labels[:2]]])})
+    probabilities = tf.nn.softmax(logits)[0].numpy()[range(3), labels]
+    np.testing.assert_allclose(explanation.probabilities, probabilities, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "message"),
+    [
+        (" \u3000", None, "The source is blank: there is nothing to explain. Give some text."),
+        (
+            "a" * 16,
+            None,
+            "The source has 17 tokens, its end included; at most 16 can be explained. Give a "
+            "shorter text.",
+        ),
+        ("a", "b" * 20, "The target has 21 tokens, its end included; at most 16 can be explained."),
+        ("a\udcff", None, "The source is not Unicode at character 2. Give it in UTF-8."),
+        ("a", "\udcff", "The target is not Unicode at character 1. Give it in UTF-8."),
+    ],
+)
+def test_texts_that_cannot_be_explained(trained, source, target, message):
+    with pytest.raises(UserError) as raised:
+        explain(trained, source, target)
+    assert str(raised.value).startswith(message)
+
+
+def test_models_that_cannot_be_explained():
+    with pytest.raises(UserError, match=r"story: is a TextEncoder, which translates nothing\."):
+        explain(make_trained(TextEncoder, num_layers=1), "a", name="story")
+
+
+def test_draws_and_seed_are_checked(trained):
+    with pytest.raises(ValueError, match=r"`draws` must be a whole number of at least 1; got 0\."):
+        explain(trained, "a", "b", draws=0)
+    with pytest.raises(ValueError, match=r"`seed` must be below 2\*\*64; got 18446744073709551616"):
+        explain(trained, "a", "b", seed=2**64)
