@@ -22,8 +22,10 @@ ORDER = [
     {"decoding"},
     {"export"},
     {"inference"},
+    {"explanation"},
     {"trainer"},
     {"bench"},
+    {"comparison"},
     {"cli"},
 ]
 RANK = {name: rank for rank, names in enumerate(ORDER) for name in names}

@@ -12,7 +12,19 @@ from keras_transformer.version import __version__
 
 #: Each is a module beside this one, with SUMMARY, `add_arguments(parser)` and `run(arguments)`,
 #: which returns an exit code if that is not 0. None may import TensorFlow before `run`.
-VERBS = ("models", "data", "train", "export", "verify", "translate", "evaluate", "score", "bench")
+VERBS = (
+    "models",
+    "data",
+    "train",
+    "export",
+    "verify",
+    "translate",
+    "evaluate",
+    "score",
+    "explain",
+    "compare",
+    "bench",
+)
 
 
 class HelpOfVerbs(argparse.HelpFormatter):

@@ -67,12 +67,17 @@ def run(arguments):
 
     prepare_process()
     import_tensorflow_quietly()
+    return tell_the_end_of(lambda: train_by_recipe(arguments))
+
+
+def tell_the_end_of(training):
+    """Runs a training, tells how it has ended if that is not well, and returns the exit code."""
     from keras_transformer.trainer.stop_signal import StopSignal
     from keras_transformer.trainer.training_failed import TrainingFailed
     from keras_transformer.trainer.training_stopped import TrainingStopped
 
     try:
-        train_by_recipe(arguments)
+        training()
     except StopSignal:
         tell("Stopped where nothing is lost. The same command goes on from there.")
         raise

@@ -1,0 +1,140 @@
+"""The results as a picture: learning curves, quality by distance and by source length."""
+
+import io
+
+from keras_transformer.comparison.distances import SOLVED
+from keras_transformer.trainer.progress.figures import metric_name
+
+# The palette of Okabe and Ito 2008, "Color universal design", which the colour-blind can tell
+# apart, without the yellow, which is too light for lines.
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+_DASHES = ("-", "--", ":", "-.")
+_MARKERS = "os^Dv<>P"
+
+
+def draw_results(results):
+    """Returns the picture as the bytes of a PNG file.
+
+    Lines are means over the seeds, and the bands around them reach from the least to the most.
+
+    Args:
+        results: a `Results`.
+    """
+    import matplotlib
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    panels = [_draw_curves]
+    if any(each.by_distance for each in results.standings):
+        panels.append(_draw_distances)
+    if any(each.by_length for each in results.standings):
+        panels.append(_draw_lengths)
+    # The settings of the user's own matplotlibrc are for other pictures.
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        figure = Figure(figsize=(6.2 * len(panels), 5), dpi=110, layout="constrained")
+        figure.get_layout_engine().set(w_pad=0.12, h_pad=0.1)
+        figure.suptitle(results.name, fontsize=14, fontweight="bold", parse_math=False)
+        for axes, draw in zip(
+            figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True
+        ):
+            draw(axes, results)
+            axes.spines[["top", "right"]].set_visible(False)
+            axes.grid(alpha=0.25)
+            axes.set_axisbelow(True)
+        handles, labels = figure.axes[0].get_legend_handles_labels()
+        columns = min(6, len(labels))
+        figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False)
+        content = io.BytesIO()
+        FigureCanvasAgg(figure).print_png(content)
+    return content.getvalue()
+
+
+def _draw_curves(axes, results):
+    for number, each in enumerate(results.standings):
+        _draw_line(axes, number, each.model, each.curve)
+    axes.set_yscale("log")
+    axes.set_title("How they learn", fontsize=12)
+    axes.set_xlabel("target tokens")
+    axes.set_ylabel("loss")
+    axes.xaxis.set_major_formatter(lambda value, _: _short(value))
+
+
+def _draw_distances(axes, results):
+    from matplotlib.ticker import NullFormatter, NullLocator
+
+    distances = []
+    for number, each in enumerate(results.standings):
+        _draw_line(axes, number, each.model, each.by_distance)
+        distances = [distance for distance, _ in each.by_distance] or distances
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(distances, [str(distance) for distance in distances])
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.axhline(SOLVED, color="grey", linewidth=1, linestyle=":")
+    if results.trained_distance is not None:
+        axes.axvline(results.trained_distance, color="grey", linewidth=1, linestyle=":")
+        axes.annotate(
+            "seen in training ",
+            (results.trained_distance, 0.03),
+            xycoords=("data", "axes fraction"),
+            ha="right",
+            color="grey",
+        )
+    axes.set_title("How far back they look", fontsize=12)
+    axes.set_xlabel("distance in tokens")
+    _label_quality(axes, "exact_match")
+
+
+def _draw_lengths(axes, results):
+    for number, each in enumerate(results.standings):
+        points = [((least + most) / 2, measure) for least, most, measure in each.by_length]
+        _draw_line(axes, number, each.model, points)
+    axes.set_title("How they bear long sources", fontsize=12)
+    axes.set_xlabel("source tokens, middle of the group")
+    _label_quality(axes, "exact_match" if results.quality == "loss" else results.quality)
+
+
+def _draw_line(axes, number, name, points):
+    style = {
+        "color": _COLOURS[number % len(_COLOURS)],
+        "linestyle": _DASHES[number // len(_COLOURS) % len(_DASHES)],
+    }
+    x = [place for place, _ in points]
+    measures = [measure for _, measure in points]
+    axes.plot(
+        x,
+        [measure.mean for measure in measures],
+        marker=_MARKERS[number % len(_MARKERS)],
+        markersize=5,
+        linewidth=1.5,
+        label=name,
+        **style,
+    )
+    axes.fill_between(
+        x,
+        [min(measure.values) for measure in measures],
+        [max(measure.values) for measure in measures],
+        color=style["color"],
+        alpha=0.15,
+        linewidth=0,
+    )
+
+
+def _label_quality(axes, name):
+    axes.set_ylabel(metric_name(name))
+    if name == "exact_match":
+        axes.set_ylim(-0.03, 1.03)
+        axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+
+
+def _short(number):
+    """A number as it fits under an axis.
+
+    >>> _short(0), _short(64_000), _short(1_500_000)
+    ('0', '64k', '1.5M')
+    """
+    for size, letter in ((1e6, "M"), (1e3, "k")):
+        if number >= size:
+            return f"{number / size:.3g}{letter}"
+    return f"{number:.3g}"

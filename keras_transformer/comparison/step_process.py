@@ -1,0 +1,46 @@
+"""One step of a comparison in a process of its own, so that its memory is its own."""
+
+import contextlib
+import signal
+import subprocess
+
+from keras_transformer.bench.processes import command_line
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def run_step(step, directory):
+    """Runs `keras-transformer compare DIRECTORY --step STEP` and returns its exit code.
+
+    What it tells goes to this process' standard error. Signals are passed on to it, and it is
+    waited for: a training saves before it ends. It has a session of its own, or Ctrl-C in a
+    terminal would reach it twice.
+
+    Args:
+        step: "plan" or "run".
+        directory: of the comparison, or of the run.
+    """
+    process = subprocess.Popen(
+        [*command_line(), "compare", str(directory), "--step", step],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    with _passed_on(process):
+        exit_code = process.wait()
+    # Killed by a signal, as by the system when memory is short.
+    return exit_code if exit_code >= 0 else 1
+
+
+@contextlib.contextmanager
+def _passed_on(process):
+    old = {
+        number: signal.signal(number, lambda number, _: process.send_signal(number))
+        for number in _SIGNALS
+        if signal.getsignal(number) is not signal.SIG_IGN
+    }
+    try:
+        yield
+    finally:
+        for number, handler in old.items():
+            signal.signal(number, handler)

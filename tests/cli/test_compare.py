@@ -1,0 +1,138 @@
+"""`keras-transformer compare`, as a person meets it."""
+
+import os
+import signal
+import sys
+import threading
+import time
+
+import pytest
+
+from keras_transformer import comparison as package
+from keras_transformer.cli.main import main
+from keras_transformer.comparison import step_process
+from keras_transformer.comparison.comparison_stopped import ComparisonStopped
+from keras_transformer.comparison.results import collect_results
+from tests.comparison.made_up_runs import TOKENS_PER_UPDATE, write_run
+
+
+@pytest.fixture
+def compare(monkeypatch, tmp_path):
+    """Runs the verb with runs that are made up; returns the exit code and what was asked for."""
+    monkeypatch.chdir(tmp_path)
+    asked = {}
+
+    def made_up(comparison, output, *, say):
+        asked.update(comparison=comparison, output=output)
+        for model in comparison.models:
+            for seed in comparison.seeds:
+                if (model, seed) not in asked.get("failing", ()):
+                    write_run(output, model, seed, exact_matches={8: 1.0, 16: 0.5})
+        recipe = next(iter(comparison.recipes().values()))
+        plan = {"tokens_per_update": TOKENS_PER_UPDATE}
+        return collect_results(comparison, recipe, plan, output)
+
+    monkeypatch.setattr(package, "compare", made_up)
+
+    def run(*arguments, **more):
+        asked.update(more)
+        return main(["compare", *arguments]), asked
+
+    return run
+
+
+def test_the_table_goes_to_standard_output(compare, capsys):
+    exit_code, asked = compare("quickstart", "--models", "transformer,rotary", "--seeds", "1,2")
+    assert exit_code == 0
+    assert str(asked["output"]) == "comparisons/dates"
+    assert asked["comparison"].seeds == (1, 2)
+    printed = capsys.readouterr().out
+    row = next(line for line in printed.splitlines() if "rotary" in line)
+    assert [cell.strip() for cell in row.split("│")[1:4]] == [
+        "rotary",
+        "0.5000 ± 0.0000",
+        "50.0 ± 0.0%",
+    ]
+    assert printed.endswith(
+        "Saved: comparisons/dates/comparison.md, comparison.json and comparison.png\n"
+    )
+
+
+def test_a_run_that_failed_is_exit_code_1(compare):
+    failing = [("transformer", 2)]
+    exit_code, _ = compare(
+        "quickstart", "--models", "transformer", "--seeds", "1,2", failing=failing
+    )
+    assert exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("quickstart --models transformer,,rotary", "--models must be different names"),
+        ("quickstart --models rotary,rotary", "--models must be different names"),
+        ("quickstart --models rotary --seeds 1,x", "--seeds must be whole numbers, as 1,2,3; got"),
+        ("quickstart --models rotary --seeds 1,-2", "`seeds` must be a whole number of at least 0"),
+        ("quickstart --models rotary --tokens 0", "`budget.tokens` must be null or a whole"),
+        ("quickstart --models rotary --set x", "--set x: must look like key=value"),
+        ("nowhere.yaml", "nowhere.yaml: no such file"),
+    ],
+)
+def test_mistakes_are_one_line_and_exit_code_2(compare, capsys, arguments, message):
+    exit_code, asked = compare(*arguments.split())
+    assert exit_code == 2
+    assert asked == {}
+    printed, complaint = capsys.readouterr()
+    assert printed == ""
+    assert complaint.startswith(f"keras-transformer: {message}")
+    assert complaint.count("\n") == 1
+
+
+def test_the_exit_code_of_a_step_is_that_of_the_command(monkeypatch):
+    def stopped(*_, **__):
+        raise ComparisonStopped(143)
+
+    monkeypatch.setattr(package, "compare", stopped)
+    assert main(["compare", "quickstart", "--models", "rotary"]) == 143
+
+
+WAITING = """
+import pathlib, signal, sys, time
+
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+pathlib.Path("ready").touch()
+time.sleep(60)
+"""
+
+
+@pytest.fixture
+def came():
+    """The SIGTERMs that have come to this process itself."""
+    numbers = []
+    old = signal.signal(signal.SIGTERM, lambda number, _: numbers.append(number))
+    yield numbers
+    signal.signal(signal.SIGTERM, old)
+
+
+def test_signals_are_passed_on_to_the_step_and_it_is_waited_for(monkeypatch, tmp_path, came):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(step_process, "command_line", lambda: [sys.executable, "-c", WAITING])
+
+    def send():
+        while not (tmp_path / "ready").exists():
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    sender = threading.Thread(target=send)
+    sender.start()
+    assert step_process.run_step("run", "nowhere") == 143
+    sender.join()
+    assert came == []
+    os.kill(os.getpid(), signal.SIGTERM)
+    assert came == [signal.SIGTERM]  # afterwards signals are one's own again
+
+
+def test_a_step_that_is_killed_has_failed(monkeypatch):
+    code = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
+    monkeypatch.setattr(step_process, "command_line", lambda: [sys.executable, "-c", code])
+    assert step_process.run_step("run", "nowhere") == 1

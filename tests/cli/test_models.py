@@ -1,0 +1,12 @@
+"""The list of presets, for every class of models."""
+
+from keras_transformer.cli.models import MODELS, describe_presets
+
+
+def test_models_of_every_class():
+    for model in MODELS:
+        name, layers, width, *sizes, parameters = next(describe_presets(model, 100))
+        assert (name, width) == ("tiny", 128)
+        assert parameters > 100 * width
+        assert (sizes == ["-", "-"]) == model.endswith("Seq2Seq")
+        assert layers.count("+") == (model not in ("LanguageModel", "TextEncoder"))
