@@ -1,0 +1,57 @@
+"""The worked example of CONTRIBUTING.md is a mechanism that passes the contract tests."""
+
+import pathlib
+import re
+import sys
+import types
+
+import keras
+import pytest
+
+from keras_transformer.layers import MECHANISMS
+from tests.contracts import test_mechanisms as contract
+
+ROOT = pathlib.Path(__file__).parent.parent
+GUIDE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def name(monkeypatch):
+    """Puts the two files of the example where they belong, for one test; gives the name."""
+    step = r"\*\*\d\. [^*]+\*\*, `([\w/]+\.py)`.*?```python\n(.*?)```"
+    files = dict(re.findall(step, GUIDE, re.DOTALL))
+    mechanism, reference = files
+    known = set(MECHANISMS)
+    objects = keras.saving.get_custom_objects()
+    serializable = set(objects)
+    for path, code in files.items():
+        module = types.ModuleType(path.removesuffix(".py").replace("/", "."))
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+        exec(compile(code, path, "exec"), vars(module))
+    (name,) = set(MECHANISMS) - known
+    assert mechanism == f"keras_transformer/layers/attention/{name}.py"
+    assert reference == f"tests/references/mechanisms/{name}.py"
+    yield name
+    del MECHANISMS[name]
+    for added in set(objects) - serializable:
+        del objects[added]
+
+
+def test_the_example_passes_the_contract(name, random):
+    for use_causal_mask in (False, True):
+        contract.test_values_equal_the_numpy_reference(name, use_causal_mask, 3, random)
+    contract.test_sits_in_multi_head_attention(name, random)
+    contract.test_the_future_is_not_seen(name, "mixed_float16", True, 0.3, False, random)
+    contract.test_cached_steps_equal_the_full_pass(name, 2, False, random)
+    contract.test_other_precisions_are_close(name, "mixed_bfloat16", 0.06, random)
+    contract.test_config_round_trip(name, random)
+
+
+def test_commands_and_files_are_there():
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for target in re.findall(r"make ([\w-]+)", GUIDE):
+        assert f"\n{target}:" in makefile
+    for path in re.findall(r"`((?:keras_transformer|tests)/[\w/.]*)`", GUIDE):
+        assert (ROOT / path).exists() or path.endswith("distance.py"), path
+    for file in re.findall(r"\| `(\w+\.py)` \|", GUIDE):
+        assert (ROOT / "keras_transformer/layers/attention" / file).exists()
