@@ -11,8 +11,8 @@ def cross_mechanisms(model):
     """The mechanisms by which a model's decoder attends to its source, first block first.
 
     A model that has layers called `cross_attention` attends by these. In one that has none, such as
-    a recurrent one, all attention is to the source. Only mechanisms that mix values by weights,
-    `SoftmaxAttention`s, are found.
+    a recurrent one, all attention is to the source. Only mechanisms that mix values by weights, as
+    a `SoftmaxAttention` does, are found: `Chunked`, which is one, never has all of its weights.
     """
     # The model's own layers stand in the order of its graph; what they are made of does not matter.
     layers = [part for layer in model.layers for part in layer._flatten_layers()]
@@ -21,7 +21,11 @@ def cross_mechanisms(model):
         for layer in layers
         if isinstance(layer, MultiHeadAttention) and layer.name == "cross_attention"
     ]
-    return [each for each in cross or layers if isinstance(each, SoftmaxAttention)]
+    return [each for each in cross or layers if _mixes_by_weights(each)]
+
+
+def _mixes_by_weights(layer):
+    return isinstance(layer, SoftmaxAttention) and type(layer).call is SoftmaxAttention.call
 
 
 @contextlib.contextmanager

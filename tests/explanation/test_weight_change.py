@@ -13,6 +13,7 @@ from keras_transformer.explanation.weight_change import (
     shuffle_weights,
     total_variation,
 )
+from keras_transformer.layers.attention.chunked import Chunked
 from keras_transformer.layers.attention.scaled_dot_product import ScaledDotProduct
 from tests.explanation.small_pair import SOURCE, TARGET, make_pair
 
@@ -102,3 +103,9 @@ def test_without_layers_of_that_name_all_attention_is_to_the_source():
     attend = ScaledDotProduct()
     model = keras.Model([states, memory], keras.layers.Dense(4)(attend(states, memory, memory)))
     assert cross_mechanisms(model) == [attend]
+
+
+def test_a_mechanism_that_never_has_its_weights_cannot_be_given_others():
+    states, memory = keras.Input((1, None, 8)), keras.Input((1, None, 8))
+    model = keras.Model([states, memory], Chunked(chunk=4)(states, memory, memory))
+    assert cross_mechanisms(model) == []
