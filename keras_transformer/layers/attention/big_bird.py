@@ -11,7 +11,7 @@ from keras_transformer.layers.attention.mechanism import (
     is_query_mask,
     register_mechanism,
 )
-from keras_transformer.layers.attention.softmax_attention import HIDDEN, full_precision
+from keras_transformer.layers.attention.softmax_attention import softmax_of_visible
 
 # Rows of random numbers; those of later blocks start again with the first.
 _TABLE_ROWS = 4096
@@ -102,7 +102,7 @@ class BigBird(AttentionMechanism):
         gathered = tf.gather(is_seen, chosen, axis=2, batch_dims=1)  # [B, 1, N, K, b]
         visible = ops.logical_and(gathered, ops.expand_dims(is_chosen, (1, -1)))
         visible = ops.reshape(visible, (*ops.shape(visible)[:3], 1, ops.shape(scores)[4]))
-        weights = self._weigh(scores, visible)
+        weights = ops.cast(softmax_of_visible(scores, visible), self.compute_dtype)
         dropped = self.dropout_layer(weights, training=training)
         context = _join_blocks(tf.matmul(dropped, _gather(values, chosen)))  # [B, H, N·b, D]
         if return_weights:
@@ -113,7 +113,8 @@ class BigBird(AttentionMechanism):
             all_queries, all_keys = _join_blocks(queries), _join_blocks(keys)
             all_seen = ops.swapaxes(_join_blocks(ops.expand_dims(is_seen, -1)), 2, 3)
             scores = tf.matmul(all_queries[:, :, :end], all_keys, transpose_b=True)
-            first_weights = self._weigh(scores, all_seen)  # [B, H, g·b, N·b]
+            first_weights = softmax_of_visible(scores, all_seen)  # [B, H, g·b, N·b]
+            first_weights = ops.cast(first_weights, self.compute_dtype)
             dropped = self.dropout_layer(first_weights, training=training)
             first_context = tf.matmul(dropped, _join_blocks(values))
             context = ops.concatenate([first_context, context[:, :, end:]], axis=2)
@@ -121,13 +122,6 @@ class BigBird(AttentionMechanism):
                 weights = ops.concatenate([first_weights, weights[:, :, end:]], axis=2)
         context = context[:, :, :length]
         return (context, weights[:, :, :length, :length]) if return_weights else context
-
-    def _weigh(self, scores, visible):
-        """Softmax over what is visible; zeros where nothing is."""
-        scores = full_precision(scores)
-        scores = scores + ops.where(visible, ops.cast(0, scores.dtype), HIDDEN)
-        sees_any = ops.cast(ops.any(visible, axis=-1, keepdims=True), scores.dtype)
-        return ops.cast(tf.nn.softmax(scores) * sees_any, self.compute_dtype)
 
     def _in_blocks(self, x):
         """`[B, H, T, D]` as `[B, H, N, b, D]`, with zeros after the end; N ≥ `num_global`."""

@@ -6,7 +6,7 @@ from keras import ops
 
 from keras_transformer.checks import require_positive_integer
 from keras_transformer.layers.attention.mechanism import AttentionMechanism, register_mechanism
-from keras_transformer.layers.attention.softmax_attention import HIDDEN, full_precision
+from keras_transformer.layers.attention.softmax_attention import softmax_of_visible
 
 
 @register_mechanism("local")
@@ -61,12 +61,8 @@ class Local(AttentionMechanism):
 
         queries = spans.of_queries(query * query.shape[-1] ** -0.5)  # [B, H, N, b, D]
         scores = tf.matmul(queries, spans.of_keys(key), transpose_b=True)  # [B, H, N, b, C]
-        scores = full_precision(scores)
         visible = ops.logical_and(spans.of_mask(mask), spans.is_near())
-        scores = scores + ops.where(visible, ops.cast(0, scores.dtype), HIDDEN)
-        sees_any = ops.any(visible, axis=-1, keepdims=True)
-        weights = tf.nn.softmax(scores) * ops.cast(sees_any, scores.dtype)
-        weights = ops.cast(weights, self.compute_dtype)
+        weights = ops.cast(softmax_of_visible(scores, visible), self.compute_dtype)
         dropped = self.dropout_layer(weights, training=training)
         context = spans.to_queries(tf.matmul(dropped, spans.of_keys(value)))  # [B, H, T, D]
         return (context, spans.to_keys(weights)) if return_weights else context

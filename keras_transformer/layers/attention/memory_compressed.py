@@ -10,7 +10,7 @@ from keras_transformer.layers.attention.mechanism import (
     is_query_mask,
     register_mechanism,
 )
-from keras_transformer.layers.attention.softmax_attention import HIDDEN, full_precision
+from keras_transformer.layers.attention.softmax_attention import softmax_of_visible
 
 
 @register_mechanism("memory_compressed")
@@ -84,17 +84,13 @@ class MemoryCompressed(AttentionMechanism):
             self._compress(key, is_seen, self.key_kernel),
             transpose_b=True,
         )  # [B, H, T, N]
-        scores = full_precision(scores)
         visible = ops.expand_dims(ops.any(is_seen, axis=-1), 2)  # [B, 1, 1, N]
         if use_causal_mask:
             ends = ops.arange(1, ops.shape(scores)[3] + 1, dtype="int32") * self.factor - 1
             positions = query_offset + ops.arange(ops.shape(query)[2], dtype="int32")
             is_complete = ops.expand_dims(ends, 0) <= ops.expand_dims(positions, 1)  # [T, N]
             visible = ops.logical_and(visible, is_complete)
-        scores = scores + ops.where(visible, ops.cast(0, scores.dtype), HIDDEN)
-        sees_any = ops.any(visible, axis=-1, keepdims=True)
-        weights = tf.nn.softmax(scores) * ops.cast(sees_any, scores.dtype)
-        weights = ops.cast(weights, self.compute_dtype)
+        weights = ops.cast(softmax_of_visible(scores, visible), self.compute_dtype)
         dropped = self.dropout_layer(weights, training=training)
         context = tf.matmul(dropped, self._compress(value, is_seen, self.value_kernel))
         return (context, self._spread(weights, is_seen, length)) if return_weights else context

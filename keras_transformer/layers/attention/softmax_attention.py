@@ -29,6 +29,19 @@ def full_precision(scores):
     return ops.cast(scores, keras.backend.result_type(scores.dtype, "float32"))
 
 
+def softmax_of_visible(scores, visible):
+    """Softmax of scores `[…, S]` over what is visible, in full precision; zeros where nothing is.
+
+    Args:
+        scores: of any floating-point type.
+        visible: boolean, broadcastable to the scores.
+    """
+    scores = full_precision(scores)
+    scores = scores + ops.where(visible, ops.cast(0, scores.dtype), HIDDEN)
+    sees_any = ops.any(visible, axis=-1, keepdims=True)
+    return tf.nn.softmax(scores) * ops.cast(sees_any, scores.dtype)
+
+
 class SoftmaxAttention(AttentionMechanism):
     """Base of the dense mechanisms: scores, softmax over what may be seen, weighted sum of values.
 
