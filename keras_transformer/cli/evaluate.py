@@ -41,6 +41,13 @@ def add_arguments(parser):
     )
     parser.add_argument("--json", action="store_true", help="print all as a JSON object")
     parser.add_argument("--output", metavar="FILE", help="write the translations here, too")
+    parser.add_argument(
+        "--bleu-tokens",
+        choices=("13a", "intl", "zh", "char", "none"),
+        default="13a",
+        help="what BLEU counts; none is for texts that are cut into tokens already (default: "
+        "%(default)s)",
+    )
     add_line_arguments(parser)
     add_search_options(parser)
 
@@ -64,7 +71,9 @@ def evaluate(arguments):
     if output:
         with open_output(output) as write:
             write("".join(one_line(text) + "\n" for text in hypotheses))
-    evaluation = evaluate_translations(sources, hypotheses, references, arguments.worst)
+    evaluation = evaluate_translations(
+        sources, hypotheses, references, arguments.worst, arguments.bleu_tokens
+    )
     if arguments.json:
         content = {"model": text_model.name, **evaluation.to_dictionary()}
         print(json.dumps(content, indent=2))

@@ -57,7 +57,8 @@ def _measure_lengths(recipe, place):
     hypotheses = [translation.text for translation in translations]
     tokenizer = TokenizerPair.load(place.run / "tokenizers").source
     lengths = tokenizer.tokenize(sources).row_lengths().numpy().tolist()
-    return quality_by_length(lengths, sources, hypotheses, references)
+    bleu_tokens = recipe.evaluation.bleu_tokens
+    return quality_by_length(lengths, sources, hypotheses, references, bleu_tokens)
 
 
 def _texts(recipe):

@@ -6,7 +6,7 @@ from keras_transformer.inference import evaluate_translations
 GROUPS = 6
 
 
-def quality_by_length(lengths, sources, hypotheses, references):
+def quality_by_length(lengths, sources, hypotheses, references, bleu_tokens="13a"):
     """Returns a list of mappings, one for each group of sources of about a length.
 
     The groups have about as many sources each; sources of one length are in one group.
@@ -14,6 +14,7 @@ def quality_by_length(lengths, sources, hypotheses, references):
     Args:
         lengths: of the sources, in tokens.
         sources, hypotheses, references: lists of as many strings.
+        bleu_tokens: what BLEU counts, see `evaluate_translations`.
 
     Example:
 
@@ -27,7 +28,9 @@ def quality_by_length(lengths, sources, hypotheses, references):
     for least, most in length_groups(lengths):
         rows = [number for number, length in enumerate(lengths) if least <= length <= most]
         evaluation = evaluate_translations(
-            *([texts[row] for row in rows] for texts in (sources, hypotheses, references)), worst=0
+            *([texts[row] for row in rows] for texts in (sources, hypotheses, references)),
+            worst=0,
+            bleu_tokens=bleu_tokens,
         )
         groups.append(
             {

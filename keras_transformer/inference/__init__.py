@@ -4,6 +4,7 @@ from keras_transformer.inference.alignment import Alignment, align
 from keras_transformer.inference.attention_page import make_attention_page
 from keras_transformer.inference.attention_picture import draw_attention
 from keras_transformer.inference.evaluation import (
+    BLEU_TOKENS,
     Evaluation,
     PoorSentence,
     evaluate,
@@ -14,6 +15,7 @@ from keras_transformer.inference.scoring import Score, score_pairs
 from keras_transformer.inference.translation import Translation, translate_lines
 
 __all__ = [
+    "BLEU_TOKENS",
     "Alignment",
     "Evaluation",
     "LineReader",

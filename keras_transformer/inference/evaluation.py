@@ -3,9 +3,13 @@
 import dataclasses
 import heapq
 
-from keras_transformer.checks import require_integer
+from keras_transformer.checks import require_choice, require_integer
 from keras_transformer.errors import UserError
 from keras_transformer.inference.translation import WINDOW, translate_lines
+
+#: What BLEU can count, by sacrebleu's names: "13a" and "intl" cut texts as people write them into
+#: words, "zh" Chinese ones, "char" any into letters; "none" takes texts that are cut already.
+BLEU_TOKENS = ("13a", "intl", "zh", "char", "none")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,7 +63,7 @@ class Evaluation:
         return {**content, "exact_match_share": self.exact_match_share, "worst": worst}
 
 
-def evaluate(text_model, sources, references, worst=10, window=WINDOW):
+def evaluate(text_model, sources, references, worst=10, window=WINDOW, bleu_tokens="13a"):
     """Translates sources and compares the best translation of each with its reference.
 
     Args:
@@ -68,25 +72,28 @@ def evaluate(text_model, sources, references, worst=10, window=WINDOW):
         references: A list of as many strings: what a person would have written.
         worst: How many of the worst sentences to keep.
         window: How many lines the model is given at once, at most.
+        bleu_tokens: What BLEU counts, see `evaluate_translations`.
     """
     _require_as_many(sources=sources, references=references)
     translations = translate_lines(text_model, sources, window=window)
     hypotheses = [translation.text for translation in translations]
-    return evaluate_translations(sources, hypotheses, references, worst)
+    return evaluate_translations(sources, hypotheses, references, worst, bleu_tokens)
 
 
-def evaluate_translations(sources, hypotheses, references, worst=10):
+def evaluate_translations(sources, hypotheses, references, worst=10, bleu_tokens="13a"):
     """Compares translations that are there already with their references.
 
     BLEU is that of Papineni et al. 2002 with sacrebleu's defaults (Post 2018, "A call for clarity
-    in reporting BLEU scores"): give it texts as people write them, not cut into tokens. chrF is
-    that of Popović 2015. Every sentence counts, blank ones too.
+    in reporting BLEU scores"), for texts as people write them; `bleu_tokens="none"` is for texts
+    that are cut into tokens already. chrF is that of Popović 2015. Every sentence counts, blank
+    ones too.
 
     Args:
         sources: A list of strings.
         hypotheses: A list of as many strings: the translations.
         references: A list of as many strings: what a person would have written.
         worst: How many of the worst sentences to keep.
+        bleu_tokens: What BLEU counts, one of `BLEU_TOKENS`.
 
     Example:
 
@@ -104,8 +111,9 @@ def evaluate_translations(sources, hypotheses, references, worst=10):
 
     _require_as_many(sources=sources, hypotheses=hypotheses, references=references)
     worst = require_integer("worst", worst, minimum=0)
+    require_choice("bleu_tokens", bleu_tokens, BLEU_TOKENS)
     # By force: no advice on standard error about texts that look as if cut into tokens.
-    bleu, chrf = BLEU(force=True), CHRF()
+    bleu, chrf = BLEU(tokenize=bleu_tokens, force=True), CHRF()
     is_exact = [
         hypothesis.strip() == reference.strip()
         for hypothesis, reference in zip(hypotheses, references, strict=True)

@@ -448,7 +448,12 @@ class Training:
                 break
             self.report.busy(f"Translating {name}")
             sources, references = map(list, zip(*pairs, strict=True))
-            tests[name] = evaluate(self.quality.text_model, sources, references)
+            tests[name] = evaluate(
+                self.quality.text_model,
+                sources,
+                references,
+                bleu_tokens=self.recipe.evaluation.bleu_tokens,
+            )
             if number == 0:
                 shown = self.quality.translate(sources[:show])
                 samples = tuple(zip(sources, references, shown, strict=False))
@@ -506,6 +511,7 @@ class Training:
             sources,
             references,
             self.recipe.evaluation.search_settings(),
+            self.recipe.evaluation.bleu_tokens,
         )
         quality.set_model(self.model)
         return quality

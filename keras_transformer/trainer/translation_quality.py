@@ -4,10 +4,11 @@ import itertools
 
 import keras
 
+from keras_transformer.checks import require_choice
 from keras_transformer.errors import UserError
 from keras_transformer.export import TextModel, TrainedModel
 from keras_transformer.export.modules import make_text_module
-from keras_transformer.inference import evaluate_translations, translate_lines
+from keras_transformer.inference import BLEU_TOKENS, evaluate_translations, translate_lines
 
 
 class TranslationQuality(keras.callbacks.Callback):
@@ -23,6 +24,7 @@ class TranslationQuality(keras.callbacks.Callback):
         sources: a list of strings.
         references: a list of as many strings: what a person would have written.
         search: a `BeamSearch`, a `GreedySearch` or `SearchSettings`; by default that of an export.
+        bleu_tokens: what BLEU counts, see `evaluate_translations`.
 
     Attributes:
         evaluation: the last `Evaluation`; None before the first.
@@ -43,7 +45,7 @@ class TranslationQuality(keras.callbacks.Callback):
     ['bleu', 'chrf', 'exact_match']
     """
 
-    def __init__(self, tokenizers, sources, references, search=None):
+    def __init__(self, tokenizers, sources, references, search=None, bleu_tokens="13a"):
         super().__init__()
         if isinstance(sources, str) or isinstance(references, str):
             raise ValueError(
@@ -58,6 +60,7 @@ class TranslationQuality(keras.callbacks.Callback):
         self.tokenizers = tokenizers
         self.sources, self.references = list(sources), list(references)
         self.search = search
+        self.bleu_tokens = require_choice("bleu_tokens", bleu_tokens, BLEU_TOKENS)
         self.evaluation = self.hypotheses = None
         self._text_model = None
         self._measured = {}
@@ -82,8 +85,9 @@ class TranslationQuality(keras.callbacks.Callback):
     def measure(self):
         """Translates with the model's present weights and returns what is put into the logs."""
         self.hypotheses = self.translate(self.sources)
-        evaluation = evaluate_translations(self.sources, self.hypotheses, self.references)
-        self.evaluation = evaluation
+        self.evaluation = evaluation = evaluate_translations(
+            self.sources, self.hypotheses, self.references, bleu_tokens=self.bleu_tokens
+        )
         return {
             "bleu": evaluation.bleu,
             "chrf": evaluation.chrf,

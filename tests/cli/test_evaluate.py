@@ -1,13 +1,14 @@
 """`keras-transformer evaluate`, as a person meets it."""
 
+import argparse
 import json
 import os
 
 import pytest
 
-from keras_transformer.cli.evaluate import print_evaluation
+from keras_transformer.cli.evaluate import add_arguments, print_evaluation
 from keras_transformer.cli.main import main
-from keras_transformer.inference import evaluate_translations
+from keras_transformer.inference import BLEU_TOKENS, evaluate_translations
 
 SOURCES = ["zwei rote Hunde", "neun graue Kühe", "fünf grüne Vögel", "drei weiße Fische"]
 REFERENCES = ["two red dogs", "nine grey cows", "five [red]green[/red] bricks", "three white fish"]
@@ -27,6 +28,12 @@ def evaluate(model, *arguments):
     return main(["evaluate", str(model), *files, *arguments])
 
 
+def add_and_parse(*arguments):
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    return parser.parse_args(["model", "--source", "a", "--reference", "b", *arguments])
+
+
 def test_a_model_against_references(folder, phrases_export, capsys):
     assert evaluate(phrases_export, "--json", "--output", "answers.en") == 0
     printed, told = capsys.readouterr()
@@ -37,6 +44,13 @@ def test_a_model_against_references(folder, phrases_export, capsys):
     assert [sentence["line"] for sentence in content["worst"]] == [3]
     answers = (folder / "answers.en").read_text().splitlines()
     assert answers == ["two red dogs", "nine grey cows", "five green birds", "three white fish"]
+
+
+def test_texts_that_are_cut_into_tokens_already(folder, phrases_export, capsys):
+    assert evaluate(phrases_export, "--json", "--bleu-tokens", "none") == 0
+    assert "|tok:none|" in json.loads(capsys.readouterr().out)["bleu_signature"]
+    for tokens in BLEU_TOKENS:  # the command knows them all, without TensorFlow
+        assert add_and_parse("--bleu-tokens", tokens).bleu_tokens == tokens
 
 
 def test_a_table_with_signatures_and_the_worst_sentences(capsys):

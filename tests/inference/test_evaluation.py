@@ -6,7 +6,7 @@ import pytest
 import sacrebleu
 
 from keras_transformer.errors import UserError
-from keras_transformer.inference import evaluate, evaluate_translations
+from keras_transformer.inference import BLEU_TOKENS, evaluate, evaluate_translations
 from tests.inference.shouting_model import ShoutingModel
 
 SOURCES = ["Das Haus ist sehr klein.", "Guten Tag!", "Wo ist der Bahnhof?", ""]
@@ -61,6 +61,22 @@ def test_it_is_quiet_about_texts_cut_into_tokens(caplog):
     assert not caplog.records
 
 
+def test_what_bleu_counts():
+    hypotheses, references = ["ein hund schläft-auf dem sofa !"], ["ein hund schläft auf dem sofa!"]
+    scores = {
+        tokens: evaluate_translations(["a"], hypotheses, references, bleu_tokens=tokens)
+        for tokens in BLEU_TOKENS
+    }
+    for tokens, evaluation in scores.items():
+        expected = sacrebleu.corpus_bleu(hypotheses, [references], tokenize=tokens, force=True)
+        assert evaluation.bleu == expected.score
+        assert f"|tok:{tokens}|" in evaluation.bleu_signature
+    # "sofa !" and "sofa!" are the same words to one, and not to the other.
+    assert scores["none"].bleu < scores["13a"].bleu
+    with pytest.raises(ValueError, match=r"`bleu_tokens` must be one of '13a', .* got 'moses'"):
+        evaluate_translations(["a"], ["A"], ["A"], bleu_tokens="moses")
+
+
 def test_as_json(evaluation):
     content = json.loads(json.dumps(evaluation.to_dictionary()))
     assert list(content)[-1] == "worst"
@@ -72,8 +88,9 @@ def test_as_json(evaluation):
 def test_a_model_is_evaluated_by_its_own_translations():
     sources = ["ein Haus am See", "zwei Boote", "drei Bäume im Garten hier"]
     references = ["EIN HAUS AM SEE", "ZWEI", "DREI BÄUME IM GARTEN HIER"]
-    evaluation = evaluate(ShoutingModel(), sources, references, window=2)
+    evaluation = evaluate(ShoutingModel(), sources, references, window=2, bleu_tokens="none")
     assert evaluation.exact_matches == 2
+    assert "|tok:none|" in evaluation.bleu_signature
     assert [sentence.hypothesis for sentence in evaluation.worst] == ["ZWEI BOOTE"]
 
 

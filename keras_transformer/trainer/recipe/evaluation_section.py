@@ -53,6 +53,12 @@ def _search_settings(values):
     return SearchSettings(**{**values, "forbidden_ids": tuple(forbidden)})
 
 
+def _require_bleu_tokens(name, value):
+    from keras_transformer.inference import BLEU_TOKENS
+
+    return require_choice(name, value, BLEU_TOKENS)
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class EvaluationSection(Section):
     """How the model is judged while it learns, and when it has learned enough.
@@ -65,6 +71,8 @@ class EvaluationSection(Section):
             the paper's (§6.1): 4 beams, length penalty 0.6.
         stop_after: evaluations without an improvement after which training stops; null for never.
         metric: by which "better" is told: "loss", "bleu" or "chrf".
+        bleu_tokens: what BLEU counts, by sacrebleu's names: "13a" for texts as people write them,
+            "none" for texts that are cut into tokens already; see `evaluate_translations`.
         show: translations that are shown at the end.
     """
 
@@ -75,6 +83,7 @@ class EvaluationSection(Section):
     search: Mapping = setting({}, _require_search)
     stop_after: int | None = setting(None, or_null(require_positive_integer))
     metric: str = setting("loss", require_choice, choices=("loss", "bleu", "chrf"))
+    bleu_tokens: str = setting("13a", _require_bleu_tokens)
     show: int = setting(12, require_integer, minimum=0)
 
     def search_settings(self):

@@ -200,6 +200,7 @@ def test_recipes_are_frozen():
         ("evaluation", "every", [0], "a whole number of at least 1"),
         ("evaluation", "stop_after", [0], "null or a whole number of at least 1"),
         ("evaluation", "metric", ["BLEU"], "one of 'bleu', 'chrf', 'loss'"),
+        ("evaluation", "bleu_tokens", ["moses"], "one of '13a', 'char', 'intl', 'none', 'zh'"),
         ("checkpoints", "keep", [0], "a whole number of at least 1"),
         ("checkpoints", "final", ["first"], "one of 'average', 'best', 'ema', 'last'"),
         ("tensorboard", "profile", [3, [1], [0, 5], [5, 1]], ""),

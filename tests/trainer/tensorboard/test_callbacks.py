@@ -159,12 +159,15 @@ def test_every_must_be_a_number_of_updates(tmp_path):
 def test_quality_sees_the_weights_of_the_moment_and_is_traced_once(phrases_run):
     trained = TrainedModel.load(phrases_run)
     sources, references = zip(*phrases.make_pairs()[:9], strict=True)
-    quality = TranslationQuality(trained.tokenizers, sources, references, SEARCH)
+    quality = TranslationQuality(
+        trained.tokenizers, sources, references, SEARCH, bleu_tokens="none"
+    )
     assert quality.evaluation is None
     quality.set_model(trained.model)
     knows = quality.measure()
     assert knows["exact_match"] > 0.8
     assert quality.evaluation.bleu == knows["bleu"]
+    assert "|tok:none|" in quality.evaluation.bleu_signature
     assert quality.hypotheses[0] == references[0]
     traced = quality.text_model.signatures["serving_default"].concrete
     weights = trained.model.get_weights()
