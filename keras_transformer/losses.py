@@ -9,6 +9,7 @@ import keras
 import tensorflow as tf
 
 from keras_transformer import checks
+from keras_transformer.consistency import divergence_of_halves
 from keras_transformer.layers.projected_logits import projection_of
 from keras_transformer.projected_loss import logit_of_label, projected_totals
 
@@ -114,7 +115,9 @@ class TokenTotals(NamedTuple):
     tokens: tf.Tensor
 
 
-def token_totals(labels, logits, label_smoothing=None, padding_id=0, sample_weight=None):
+def token_totals(
+    labels, logits, label_smoothing=None, padding_id=0, sample_weight=None, consistency=0.0
+):
     """Adds up all that is watched, over the tokens of a batch that count.
 
     This is what training, evaluation, `fit`'s loss and its metrics have in common. In a graph, and
@@ -131,6 +134,10 @@ def token_totals(labels, logits, label_smoothing=None, padding_id=0, sample_weig
         padding_id: the label of positions that do not count.
         sample_weight: optional weights of rows [B] or of tokens, shaped as `labels`. They enter
             totals and count alike: 0 leaves a token out, 2 counts it twice.
+        consistency: α of Liang et al. 2021, "R-Drop: Regularized Dropout for Neural Networks". Not
+            0, the batch must be one half twice, predicted with other units dropped; to `loss` is
+            added, for each token of a half, α times how far apart its two distributions are, see
+            `divergence_of_halves`.
 
     Returns:
         `TokenTotals`; `loss` alone has a gradient.
@@ -145,31 +152,43 @@ def token_totals(labels, logits, label_smoothing=None, padding_id=0, sample_weig
     if projection is not None and (tf.executing_eagerly() or logits.dtype != tf.float32):
         projection = None  # in eager mode the logits are there already
     if projection is None:
-        return _dense_totals(labels, logits, label_smoothing or 0.0, padding_id, sample_weight)
-    key = (id(labels), padding_id, id(sample_weight))
+        return _dense_totals(
+            labels, logits, label_smoothing or 0.0, padding_id, sample_weight, consistency
+        )
+    key = (id(labels), padding_id, id(sample_weight), consistency)
     for known_smoothing, totals, *_ in projection.found.get(key, ()):
         is_here = totals.loss.graph is tf.compat.v1.get_default_graph()
         if is_here and label_smoothing in (None, known_smoothing):
             return totals
     smoothing = label_smoothing or 0.0
-    totals = _projected_totals(labels, logits, projection, smoothing, padding_id, sample_weight)
+    totals = _projected_totals(
+        labels, logits, projection, smoothing, padding_id, sample_weight, consistency
+    )
     # Labels and weights are kept with it, or their ids could come to be those of other tensors.
     projection.found.setdefault(key, []).append((smoothing, totals, labels, sample_weight))
     return totals
 
 
-def _dense_totals(labels, logits, label_smoothing, padding_id, sample_weight):
+def _dense_totals(labels, logits, label_smoothing, padding_id, sample_weight, consistency):
     smoothed, plain = token_cross_entropies(labels, logits, label_smoothing)
+    if consistency:
+        log_probabilities = tf.nn.log_softmax(matching_labels_and_logits(labels, logits)[1])
+        divergence, _ = divergence_of_halves(log_probabilities)
+        smoothed += 0.5 * consistency * tf.concat([divergence, divergence], axis=0)
     weights = token_weights(labels, padding_id, sample_weight, smoothed.dtype)
     of_tokens = (smoothed, tf.stop_gradient(plain), is_likeliest(labels, logits))
     sums = [tf.reduce_sum(tf.cast(values, weights.dtype) * weights) for values in of_tokens]
     return TokenTotals(*sums, tf.reduce_sum(weights))
 
 
-def _projected_totals(labels, logits, projection, label_smoothing, padding_id, sample_weight):
+def _projected_totals(
+    labels, logits, projection, label_smoothing, padding_id, sample_weight, consistency
+):
     labels, _ = matching_labels_and_logits(labels, logits, projection.rows)
     weights = tf.reshape(token_weights(labels, padding_id, sample_weight, tf.float32), [-1])
-    sums = projected_totals(projection, tf.reshape(labels, [-1]), weights, label_smoothing)
+    sums = projected_totals(
+        projection, tf.reshape(labels, [-1]), weights, label_smoothing, consistency
+    )
     return TokenTotals(*sums, tf.reduce_sum(weights))
 
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from keras_transformer.consistency import divergence_of_halves
 from keras_transformer.layers.compilation import is_compiled_by_xla
 
 # How many logits there are at a time. On a CPU 16 MB stay in its cache; a GPU wants large products.
@@ -29,7 +30,7 @@ class _Totals(NamedTuple):
     of_table: tf.Tensor | None = None
 
 
-def projected_totals(projection, labels, weights, label_smoothing):
+def projected_totals(projection, labels, weights, label_smoothing, consistency=0.0):
     """Adds up cross-entropies over tokens whose logits are `states · tableᵀ`.
 
     The sums are those of `keras_transformer.losses.token_cross_entropies` over dense logits, but
@@ -41,6 +42,8 @@ def projected_totals(projection, labels, weights, label_smoothing):
         labels: int32 `[N]`.
         weights: how much each token counts, float32 `[N]`.
         label_smoothing: ε in [0, 1).
+        consistency: how much the divergence between the two halves of the tokens counts, which then
+            are the same tokens twice; see `token_totals`.
 
     Returns:
         Three scalars: the weighted sums of the smoothed cross-entropy, of the plain one, and of the
@@ -50,7 +53,9 @@ def projected_totals(projection, labels, weights, label_smoothing):
     @tf.custom_gradient
     def totals(states, table):
         def add_up(with_gradients):
-            return _add_up(states, table, labels, weights, label_smoothing, with_gradients)
+            return _add_up(
+                states, table, labels, weights, label_smoothing, consistency, with_gradients
+            )
 
         sums = add_up(with_gradients=projection.is_training)
 
@@ -67,8 +72,8 @@ def projected_totals(projection, labels, weights, label_smoothing):
     return smoothed, tf.stop_gradient(plain), tf.stop_gradient(right)
 
 
-def _add_up(states, table, labels, weights, label_smoothing, with_gradients):
-    parts = _Parts(states, labels, weights, table.shape[0])
+def _add_up(states, table, labels, weights, label_smoothing, consistency, with_gradients):
+    parts = _Parts(states, labels, weights, table.shape[0], halves=2 if consistency else 1)
     # Products with a table that must be transposed part by part take half as long again.
     transposed = tf.transpose(table)  # [M, V]
     mean_row = tf.reduce_mean(tf.cast(table, tf.float32), axis=0)  # [M]
@@ -93,6 +98,10 @@ def _add_up(states, table, labels, weights, label_smoothing, with_gradients):
         if label_smoothing:
             mean = tf.linalg.matvec(tf.cast(rows, tf.float32), mean_row) - largest
             smoothed += label_smoothing * (of_label - mean)
+        if consistency:
+            log_probabilities = shifted - tf.math.log(normaliser)[:, tf.newaxis]
+            divergence, by_logits = divergence_of_halves(log_probabilities)
+            smoothed += tf.tile(0.5 * consistency * divergence, [2])  # half of it for each half
         is_right = tf.cast(tf.equal(best, rows_labels), tf.float32)
         by_token = tf.stack([smoothed, plain, is_right])  # [3, C]
         counted = tf.where(rows_weights != 0.0, by_token * rows_weights, 0.0)
@@ -101,6 +110,8 @@ def _add_up(states, table, labels, weights, label_smoothing, with_gradients):
             of_rows, of_transposed = gradients
             # The softmax is exponentials over normaliser; its rows are scaled where they are short.
             scale = (rows_weights / normaliser)[:, tf.newaxis]  # [C, 1]
+            if consistency:
+                exponentials += consistency * normaliser[:, tf.newaxis] * by_logits
             exponentials = tf.cast(exponentials, table.dtype)
             part = scale * tf.cast(tf.matmul(exponentials, table), tf.float32)  # [C, M]
             scaled = tf.cast(scale * tf.cast(rows, tf.float32), table.dtype)
@@ -146,29 +157,38 @@ class _Parts:
 
     XLA needs shapes that it knows when it compiles. For it the other tokens come after those that
     count, and the last parts are not visited.
+
+    Where the tokens are two halves, H = 2, so are those of each part: the same tokens twice.
     """
 
-    def __init__(self, states, labels, weights, vocabulary):
+    def __init__(self, states, labels, weights, vocabulary, halves):
         at_once = _LOGITS_ON_GPU if tf.config.list_logical_devices("GPU") else _LOGITS_ON_CPU
-        most = max(at_once // vocabulary, 1)
-        self._counts = weights != 0.0
+        most = max(at_once // vocabulary // halves, 1)
+        self._halves = halves
+        self._counts = _by_half(weights, halves)[0] != 0.0  # [N / H]: of both halves the same
         if is_compiled_by_xla():
-            chosen = tf.argsort(tf.cast(weights == 0.0, tf.int32), stable=True)  # [N]
+            chosen = tf.argsort(tf.cast(~self._counts, tf.int32), stable=True)
         else:
             chosen = tf.where(self._counts)[:, 0]
         tokens = tf.shape(chosen)[0]
         self.count = count = tf.maximum(-(-tokens // most), 1)  # K
-        size = tf.maximum(-(-tokens // count), 1)  # C
+        size = tf.maximum(-(-tokens // count), 1)  # C / H
         missing = count * size - tokens
 
         def split(values):
-            values = tf.gather(values, chosen)
-            paddings = [[0, missing]] + [[0, 0]] * (values.shape.rank - 1)
-            shape = tf.concat([[count, size], tf.shape(values)[1:]], axis=0)
-            return tf.reshape(tf.pad(values, paddings), shape)
+            values = tf.gather(_by_half(values, halves), chosen, axis=1)  # [H, ·, …]
+            rest = [[0, 0]] * (values.shape.rank - 2)
+            values = tf.pad(values, [[0, 0], [0, missing], *rest])
+            shape = tf.shape(values)[2:]
+            values = tf.reshape(values, tf.concat([[halves, count, size], shape], axis=0))
+            return tf.reshape(
+                tf.transpose(values, [1, 0, *range(2, values.shape.rank)]),  # [K, H, C / H, …]
+                tf.concat([[count, halves * size], shape], axis=0),
+            )
 
         self.states, self.labels, self.weights = map(split, (states, labels, weights))
-        self.used = tf.maximum(-(-tf.math.count_nonzero(weights, dtype=tf.int32) // size), 1)
+        used = tf.math.count_nonzero(self._counts, dtype=tf.int32)
+        self.used = tf.maximum(-(-used // size), 1)
 
     def take(self, number):
         """States `[C, M]`, labels `[C]` and weights `[C]` of a part."""
@@ -176,10 +196,17 @@ class _Parts:
 
     def put_back(self, values):
         """Values `[K, C, M]` of the parts as those of the tokens `[N, M]`, 0 for the others."""
-        flat = tf.reshape(values, [-1, values.shape[-1]])
-        places = tf.cumsum(tf.cast(self._counts, tf.int32)) - 1  # [N]
-        found = tf.gather(flat, tf.maximum(places, 0))
-        return tf.where(self._counts[:, tf.newaxis], found, 0.0)
+        count, width = tf.shape(values)[0], values.shape[-1]
+        by_part = tf.reshape(values, [count, self._halves, -1, width])  # [K, H, C / H, M]
+        by_half = tf.reshape(tf.transpose(by_part, [1, 0, 2, 3]), [self._halves, -1, width])
+        places = tf.cumsum(tf.cast(self._counts, tf.int32)) - 1  # [N / H]
+        found = tf.gather(by_half, tf.maximum(places, 0), axis=1)
+        return tf.reshape(tf.where(self._counts[:, tf.newaxis], found, 0.0), [-1, width])
+
+
+def _by_half(values, halves):
+    """Values `[N, …]` as `[H, N / H, …]`."""
+    return tf.reshape(values, tf.concat([[halves, -1], tf.shape(values)[1:]], axis=0))
 
 
 def logit_of_label(labels, logits):

@@ -16,6 +16,7 @@ ORDER = [
     {"data"},
     {"layers"},
     {"models"},
+    {"consistency"},
     {"projected_loss", "schedules"},
     {"losses"},
     {"metrics"},

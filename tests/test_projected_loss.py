@@ -26,7 +26,9 @@ def batch(rows, length, padding=0.4):
     return states, labels
 
 
-def totals_and_gradients(states, labels, *, fused, training=True, smoothing=0.1, weights=None):
+def totals_and_gradients(
+    states, labels, *, fused, training=True, smoothing=0.1, weights=None, consistency=0.0
+):
     """`TokenTotals` and the gradients of a multiple of the loss, through one graph."""
 
     def run(states, table):
@@ -39,7 +41,7 @@ def totals_and_gradients(states, labels, *, fused, training=True, smoothing=0.1,
             if fused:
                 mark = Projection(flat, table, tf.shape(states)[:-1], training)
                 logits._keras_transformer_projection = mark
-            totals = token_totals(tf.constant(labels), logits, smoothing, 0, weights)
+            totals = token_totals(tf.constant(labels), logits, smoothing, 0, weights, consistency)
             scaled = totals.loss * 3.0
         return totals, tape.gradient(scaled, [states, table])
 
@@ -91,6 +93,17 @@ def test_sample_weights_count(at_once, weights):
     fused, arguments = totals_and_gradients(states, labels, fused=True, weights=weights)
     dense, _ = totals_and_gradients(states, labels, fused=False, weights=weights)
     assert_equal(tf.function(fused)(*arguments), dense(*arguments))
+
+
+@pytest.mark.parametrize("jit_compile", [False, True], ids=["plain", "xla"])
+@pytest.mark.parametrize("padding", [0.0, 0.4, 1.0])
+def test_two_predictions_of_the_same_tokens(at_once, padding, jit_compile):
+    states, _ = batch(6, 5)
+    _, labels = batch(3, 5, padding)
+    settings = {"labels": np.tile(labels, (2, 1)), "consistency": 5.0}
+    fused, arguments = totals_and_gradients(states, fused=True, **settings)
+    dense, _ = totals_and_gradients(states, fused=False, **settings)
+    assert_equal(tf.function(fused, jit_compile=jit_compile)(*arguments), dense(*arguments))
 
 
 def test_large_logits_do_not_overflow():

@@ -8,13 +8,10 @@ import time
 
 from keras_transformer.comparison.parameters import is_alike, match_width
 from keras_transformer.errors import UserError
-from keras_transformer.losses import TokenCrossEntropy
-from keras_transformer.trainer import TrainingLoop
-from keras_transformer.trainer.optimizers import make_optimizer
 from keras_transformer.trainer.preparation import prepare_data
 from keras_transformer.trainer.progress import TrainingReport
 from keras_transformer.trainer.run_directory import RunDirectory
-from keras_transformer.trainer.training import make_model
+from keras_transformer.trainer.training import make_loop, make_model
 from keras_transformer.trainer.training_plan import TrainingPlan
 
 # The first updates trace the model and are slow; then it is measured for a while.
@@ -135,14 +132,7 @@ class _Planner:
         """How fast a model trains, by a trial of which nothing is kept."""
         self.say("Measuring how fast it trains")
         model = make_model(recipe, self.data.tokenizers)
-        optimizer = make_optimizer(recipe.training, model.config.width, _FAR_END)
-        model.compile(optimizer, TokenCrossEntropy(recipe.training.label_smoothing))
-        loop = TrainingLoop(
-            model,
-            self.data.batches,
-            accumulate=recipe.batches.accumulate,
-            jit_compile=recipe.training.xla,
-        )
+        loop = make_loop(recipe, model, self.data.batches, _FAR_END, recipe.batches.accumulate)
         loop.run(_FIRST_UPDATES)
         updates, start, seconds = 0, time.perf_counter(), 0.0
         while seconds < _TRIAL_SECONDS:

@@ -11,9 +11,11 @@ from keras_transformer.losses import token_totals, token_weights
 SUMS = ("loss", "cross_entropy", "right", "tokens")
 
 
-def token_sums(loss, labels, logits):
-    """The `TokenTotals` of a batch under a `TokenCrossEntropy`."""
-    return token_totals(labels, logits, loss.label_smoothing, loss.padding_id)
+def token_sums(loss, labels, logits, consistency=0.0):
+    """The `TokenTotals` of a batch under a `TokenCrossEntropy`; see there for `consistency`."""
+    return token_totals(
+        labels, logits, loss.label_smoothing, loss.padding_id, consistency=consistency
+    )
 
 
 def count_tokens(loss, labels):

@@ -163,14 +163,8 @@ class Training:
         # together, and what the chief does by itself would wait for the others.
         with distribution.scope():
             self.model = make_model(recipe, data.tokenizers)
-            optimizer = make_optimizer(recipe.training, self.model.config.width, self.plan.total)
-            loss = TokenCrossEntropy(recipe.training.label_smoothing)
-            self.model.compile(optimizer, loss, jit_compile=False)
-            self.loop = TrainingLoop(
-                self.model,
-                data.batches,
-                accumulate=self.plan.accumulate,
-                jit_compile=recipe.training.xla,
+            self.loop = make_loop(
+                recipe, self.model, data.batches, self.plan.total, self.plan.accumulate
             )
             self.validation = None
             if data.validation_batches is not None:
@@ -578,6 +572,28 @@ def make_model(recipe, tokenizers):
         is_packed=recipe.batches.packed,
     )
     return MODELS[type(config)](config, dtype=recipe.training.precision)
+
+
+def make_loop(recipe, model, batches, updates, accumulate):
+    """Compiles a recipe's model and returns the `TrainingLoop` that trains it.
+
+    Args:
+        recipe: the `Recipe`.
+        model: what `make_model` gave.
+        batches: the training `Batches`.
+        updates: how many there will be, for schedules that end.
+        accumulate: batches in an update.
+    """
+    section = recipe.training
+    optimizer = make_optimizer(section, model.config.width, updates)
+    model.compile(optimizer, TokenCrossEntropy(section.label_smoothing), jit_compile=False)
+    return TrainingLoop(
+        model,
+        batches,
+        accumulate=accumulate,
+        jit_compile=section.xla,
+        consistency=section.consistency,
+    )
 
 
 def _measures(tests):
