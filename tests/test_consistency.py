@@ -89,5 +89,7 @@ def test_training_brings_predictions_with_other_units_dropped_together():
 
 def test_it_cannot_be_negative():
     model = make_model(keras.optimizers.SGD(0.1))
-    with pytest.raises(ValueError, match="`consistency` must be a finite number of at least 0; got -1"):
+    with pytest.raises(
+        ValueError, match="`consistency` must be a finite number of at least 0; got -1"
+    ):
         TrainingLoop(model, GivenBatches(BATCHES), consistency=-1.0)

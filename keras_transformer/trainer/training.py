@@ -182,6 +182,7 @@ class Training:
         self.seconds = 0.0
         self.resumed_from = None
         self._tokens_per_second = _Rate()
+        self._last_call = None  # updates, tokens and seconds of it, if nothing was traced
 
     # Going on.
 
@@ -257,11 +258,11 @@ class Training:
         pace = 0.0
         while self.loop.updates_done < self.plan.total and not self.is_stopped_early:
             self._stop_if_asked()
-            start = time.perf_counter()
+            start, traces = time.perf_counter(), self.loop.traces
             records = self.loop.run(self._updates_of_call(pace))
             seconds = time.perf_counter() - start
             pace = len(records) / seconds
-            self._take_in(records, seconds)
+            self._take_in(records, seconds, is_traced=self.loop.traces > traces)
             self._do_what_is_due(self.loop.updates_done)
 
     def _stop_if_asked(self):
@@ -278,11 +279,12 @@ class Training:
             most = _CALL_UPDATES_OF_WORKERS
         return min(self.plan.next_event(done) - done, most)
 
-    def _take_in(self, records, seconds):
+    def _take_in(self, records, seconds, is_traced):
         self.seconds += seconds
         for record in records:
             self.window.add(record)
         tokens = sum(record.statistics.tokens for record in records)
+        self._last_call = None if is_traced else (len(records), tokens, seconds)
         self._tokens_per_second.add(tokens, seconds)
         logs = {**self.window.logs(), "tokens_per_second": self._tokens_per_second.value}
         self.report.update(self.loop.updates_done, logs)
@@ -388,10 +390,23 @@ class Training:
             stopped_by="early stopping" if self.is_stopped_early else None,
             resumed_from=self.resumed_from,
             traces=self.loop.traces,
+            **self._pace(),
             is_dry_run=self.is_dry_run,
         )
         store_result(self.run.result, result)
         return result
+
+    def _pace(self):
+        """How fast it went in the end, and how long the whole recipe would take at that pace."""
+        planned = TrainingPlan.of(self.recipe, len(self.data.batches)).total
+        if self._last_call is None:
+            return {"planned_steps": planned}
+        updates, tokens, seconds = self._last_call
+        return {
+            "tokens_per_second": tokens / seconds,
+            "planned_steps": planned,
+            "planned_seconds": planned * seconds / updates,
+        }
 
     def _take_final_weights(self):
         section = self.recipe.checkpoints

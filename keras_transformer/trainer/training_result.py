@@ -26,6 +26,11 @@ class TrainingResult:
         stopped_by: "early stopping" if that ended it, or None if all updates were made.
         resumed_from: the update from which the last start went on, or None.
         traces: how often the training step was traced.
+        tokens_per_second: target tokens of the last updates by the clock, without the first one,
+            which is traced; None if that was the only one.
+        planned_steps: the updates that the recipe asks for.
+        planned_seconds: how long those would take at the pace of the last ones, without evaluations
+            and checkpoints; None if it is not known.
         is_dry_run: whether this was only a try, of which nothing is kept.
     """
 
@@ -45,4 +50,7 @@ class TrainingResult:
     stopped_by: str | None = None
     resumed_from: int | None = None
     traces: int = 0
+    tokens_per_second: float | None = None
+    planned_steps: int | None = None
+    planned_seconds: float | None = None
     is_dry_run: bool = False

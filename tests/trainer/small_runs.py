@@ -234,5 +234,6 @@ def events_of(run):
 
 def result_of(run):
     result = json.loads((run / "result.json").read_text())
-    ignored = ("run_directory", "tensorboard", "export", "seconds", "resumed_from", "traces")
+    ignored = ("run_directory", "tensorboard", "export", "resumed_from", "traces")
+    ignored += ("seconds", "planned_seconds", "tokens_per_second")  # of the clock
     return {name: value for name, value in result.items() if name not in ignored}

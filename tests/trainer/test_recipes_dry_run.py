@@ -2,6 +2,7 @@
 
 import gzip
 import pathlib
+import re
 
 import pytest
 
@@ -53,6 +54,10 @@ def test_recipe_makes_two_updates_and_leaves_nothing_behind(name, tmp_path, monk
     told = capfd.readouterr()
     assert "Traceback" not in told.err
     assert "update 2 of 2" in told.err
+    updates = load_recipe(RECIPES / f"{name}.yaml").training.steps
+    assert re.search(
+        rf" parameters in .*\. At [\d,]+ tokens/s, .* all {updates:,} updates would take ", told.out
+    )
 
 
 @pytest.mark.parametrize("kind", ["recurrent", "convolutional"])

@@ -48,7 +48,7 @@ def assert_same(ours, expected):
         np.testing.assert_array_equal(ours[name], expected[name], name)
 
 
-def assert_close(ours, expected, atol=1e-6):
+def assert_close(ours, expected, atol=1e-5):
     assert ours.keys() == expected.keys()
     for name in ours:
         np.testing.assert_allclose(ours[name], expected[name], atol=atol, err_msg=name)

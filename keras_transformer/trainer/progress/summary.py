@@ -9,7 +9,12 @@ from rich.table import Table
 from rich.text import Text
 
 from keras_transformer.printable import shown
-from keras_transformer.trainer.progress.figures import duration, metric_name, metric_value
+from keras_transformer.trainer.progress.figures import (
+    duration,
+    metric_name,
+    metric_phrase,
+    metric_value,
+)
 
 # Of a file or a pipe, which have no width.
 _PLAIN_WIDTH = 100
@@ -54,8 +59,20 @@ class _SummaryPrinter:
         updates = "1 update" if result.steps == 1 else f"{result.steps:,} updates"
         self._line(
             f"Dry run of {result.name}: everything was built, {updates} made with "
-            f"{result.parameters:,} parameters in {duration(result.seconds)}. Nothing is kept.",
+            f"{result.parameters:,} parameters in {duration(result.seconds)}. {self._plan()}"
+            "Nothing is kept.",
             soft_wrap=self._is_plain,
+        )
+
+    def _plan(self):
+        """How long the whole recipe would take, in a sentence; nothing if that is not known."""
+        result = self._result
+        if result.planned_seconds is None:
+            return ""
+        return (
+            f"At {metric_phrase('tokens_per_second', result.tokens_per_second)}, as on this device "
+            f"just now, all {result.planned_steps:,} updates would take "
+            f"{duration(result.planned_seconds)}, evaluations aside. "
         )
 
     def _print_training(self):

@@ -139,3 +139,12 @@ def test_a_dry_run_is_one_paragraph(steps, words):
         f"Dry run of dates: everything was built, {words} with 1,234,567 parameters in 4.2 s. "
         "Nothing is kept.\n"
     )
+
+
+def test_a_dry_run_tells_how_long_the_whole_would_take():
+    pace = {"tokens_per_second": 1234.5, "planned_steps": 100_000, "planned_seconds": 180_000.0}
+    printed = summary(make_result(is_dry_run=True, steps=2, seconds=4.2, **pace))
+    assert printed.endswith(
+        "in 4.2 s. At 1,234 tokens/s, as on this device just now, all 100,000 updates would take "
+        "2 d 2 h, evaluations aside. Nothing is kept.\n"
+    )
