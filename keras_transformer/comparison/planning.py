@@ -10,8 +10,8 @@ from keras_transformer.comparison.parameters import is_alike, match_width
 from keras_transformer.errors import UserError
 from keras_transformer.trainer.preparation import prepare_data
 from keras_transformer.trainer.progress import TrainingReport
+from keras_transformer.trainer.recipe_parts import make_loop, make_model
 from keras_transformer.trainer.run_directory import RunDirectory
-from keras_transformer.trainer.training import make_loop, make_model
 from keras_transformer.trainer.training_plan import TrainingPlan
 
 # The first updates trace the model and are slow; then it is measured for a while.

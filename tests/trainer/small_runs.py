@@ -6,11 +6,20 @@ from types import SimpleNamespace
 
 import h5py
 
-from keras_transformer.trainer import Recipe, TrainingLoop, ValidationLoop, train, training
+from keras_transformer.trainer import (
+    Recipe,
+    TrainingLoop,
+    ValidationLoop,
+    recipe_parts,
+    train,
+    training,
+    training_run,
+)
 from keras_transformer.trainer.checkpoints import Checkpoints
 from keras_transformer.trainer.progress import TrainingReport
+from keras_transformer.trainer.recipe_parts import make_model
 from keras_transformer.trainer.stop_request import StopRequest
-from keras_transformer.trainer.training import _make_deterministic, make_model
+from keras_transformer.trainer.training import _make_deterministic
 from keras_transformer.trainer.training_variables import assign_variables, training_variables
 from tests import phrases
 from tests.trainer.tensorboard.events import read_events
@@ -105,11 +114,11 @@ class Trainings:
     def __init__(self, monkeypatch):
         monkeypatch.setattr(training, "StopRequest", self._make_stop_request)
         monkeypatch.setattr(training, "_make_deterministic", lambda recipe: None)
-        monkeypatch.setattr(training, "make_model", self._make_model)
-        monkeypatch.setattr(training, "TrainingLoop", self._make_training_loop)
-        monkeypatch.setattr(training, "ValidationLoop", self._make_validation_loop)
+        monkeypatch.setattr(training_run, "make_model", self._make_model)
+        monkeypatch.setattr(recipe_parts, "TrainingLoop", self._make_training_loop)
+        monkeypatch.setattr(training_run, "ValidationLoop", self._make_validation_loop)
         # Otherwise a stop comes after as many updates as the machine makes in a while.
-        monkeypatch.setattr(training, "_CALL_SECONDS", 0.0)
+        monkeypatch.setattr(training_run, "_CALL_SECONDS", 0.0)
         self._stop_request = self._compiled = None
 
     def train(self, recipe, run, *, stop_after=None, stop_when=None, after=None, **options):

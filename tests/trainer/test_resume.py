@@ -46,7 +46,7 @@ def undisturbed(corpora, tmp_path_factory):
     with pytest.MonkeyPatch.context() as monkeypatch:
         trainings = Trainings(monkeypatch)
         # Many updates in a call: it must not matter.
-        monkeypatch.setattr("keras_transformer.trainer.training._CALL_SECONDS", 1e9)
+        monkeypatch.setattr("keras_transformer.trainer.training_run._CALL_SECONDS", 1e9)
         trainings.train(recipe, run)
     return recipe, left_by(run)
 
