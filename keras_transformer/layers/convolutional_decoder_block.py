@@ -83,7 +83,7 @@ class ConvolutionalDecoderBlock(keras.layers.Layer):
         context, weights = attend_to_source(
             self.mechanism,
             tf.ensure_shape((query + embedded) * HALF, states.shape),
-            AttendedSource(key, value, key_mask),
+            AttendedSource.prepared(self.mechanism, key, value, key_mask),
             offset,
             return_weights=return_weights,
             training=training,

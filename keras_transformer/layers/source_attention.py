@@ -1,6 +1,6 @@
 """A mechanism as it is, from the states of a decoder to a source."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
@@ -9,13 +9,19 @@ class AttendedSource(NamedTuple):
     """What there is to attend to.
 
     Attributes:
-        key, value: `[B, S, M]`.
+        key: what the mechanism prepared of keys `[B, 1, S, M]`: a nest of tensors `[B, 1, S, …]`.
+        value: `[B, S, M]`.
         mask: boolean `[B, S]`, False for padding; or None.
     """
 
-    key: tf.Tensor
+    key: Any
     value: tf.Tensor
     mask: tf.Tensor | None
+
+    @classmethod
+    def prepared(cls, mechanism, key, value, mask):
+        """Of keys and values `[B, S, M]`, what depends on them alone done once for all queries."""
+        return cls(mechanism.prepare(key[:, None]), value, mask)
 
 
 def attend_to_source(mechanism, query, source, position, return_weights=False, training=None):
@@ -33,7 +39,7 @@ def attend_to_source(mechanism, query, source, position, return_weights=False, t
     Returns:
         context `[B, T, M]`, and weights `[B, T, S]` or None.
     """
-    batch_size, _, width = tf.unstack(tf.shape(source.key))
+    batch_size, keys, width = tf.unstack(tf.shape(source.value))
     # [B, 1, N·T, M]; the number of queries is told by the sizes, as a batch may be empty.
     rows, length, _ = tf.unstack(tf.shape(query))
     queries = rows // tf.maximum(batch_size, 1) * length
@@ -41,7 +47,7 @@ def attend_to_source(mechanism, query, source, position, return_weights=False, t
     side_by_side = tf.ensure_shape(side_by_side, [None, 1, None, query.shape[-1]])
     attended = mechanism(
         side_by_side,
-        source.key[:, None],
+        source.key,
         source.value[:, None],
         attention_mask=None if source.mask is None else source.mask[:, None, None, :],
         query_offset=position,
@@ -51,5 +57,5 @@ def attend_to_source(mechanism, query, source, position, return_weights=False, t
     context, weights = attended if return_weights else (attended, None)
     context = tf.ensure_shape(tf.reshape(context, tf.shape(query)), query.shape)
     if return_weights:
-        weights = tf.reshape(weights, [rows, length, tf.shape(source.key)[1]])
+        weights = tf.reshape(weights, [rows, length, keys])
     return context, weights

@@ -41,14 +41,16 @@ class RecurrentDecoder(StepwiseDecoder, TokenReader):
         Returns:
             logits, or a tuple of them and, as asked for, weights and the new state.
         """
-        given = {}
+        given = {"memory": memory}
         if state is not None:
-            memory, given["memory_mask"] = state["memory"]["states"], state["memory"]["mask"]
-            given |= {"state": state["layers"], "offset": state["position"]}
+            given = {
+                "prepared_memory": state["memory"],
+                "state": state["layers"],
+                "offset": state["position"],
+            }
         states, *extras = as_tuple(
             self.recurrence(
                 self.embed(ids, training),
-                memory,
                 return_weights=return_weights,
                 training=training,
                 **given,
@@ -70,7 +72,7 @@ class RecurrentDecoder(StepwiseDecoder, TokenReader):
         state = {
             "position": tf.constant(0, tf.int32),
             "layers": self.recurrence.initial_state(memory.states, memory.mask),
-            "memory": {"states": memory.states, "mask": memory.mask},
+            "memory": self.recurrence.prepare_memory(memory.states, memory.mask),
         }
         if has_kernels:
             state["kernels"] = {"output": self.output.output_kernel(batch_size)}

@@ -99,6 +99,28 @@ def test_values_equal_the_numpy_reference(name, use_causal_mask, offset, random)
     np.testing.assert_allclose(weights, expected[1], atol=1e-5)
 
 
+@every_cross_mechanism
+def test_prepared_keys_are_keys(name, random):
+    """They give the same, and what is added to keys can be added to them: `prepare` is linear."""
+    mechanism = small(name)
+    mechanism.build((None, H, None, D), (None, H, None, D), (None, H, None, D))
+    random_weights(mechanism, random)
+    query, key, value = (tf.constant(random.normal(0, 1, (B, H, T, D)), "float32") for _ in "qkv")
+    mark = tf.constant(random.normal(0, 1, (1, 1, 1, D)), "float32") + tf.zeros([1, H, 1, D])
+    prepared = mechanism.prepare(key)
+    for expected, found in zip(
+        mechanism(query, key, value, return_weights=True),
+        mechanism(query, prepared, value, return_weights=True),
+        strict=True,
+    ):
+        np.testing.assert_allclose(found, expected, atol=1e-6)
+    added = tf.nest.map_structure(lambda k, m: k + 3 * m, prepared, mechanism.prepare(mark))
+    for expected, found in zip(
+        tf.nest.flatten(mechanism.prepare(key + 3 * mark)), tf.nest.flatten(added), strict=True
+    ):
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
 @every_mechanism
 def test_sits_in_multi_head_attention(name, random):
     """The layer is the projections around the mechanism, in NumPy too; heads of keys shared."""

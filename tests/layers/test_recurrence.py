@@ -68,9 +68,10 @@ def made(random, **settings):
 
 
 @every_cell
+@pytest.mark.parametrize("attention", ["additive", "scaled_dot_product"])
 @pytest.mark.parametrize("num_layers", [1, 2])
-def test_the_decoder_equals_numpy(cell, num_layers, random):
-    layer = made(random, cell=cell, num_layers=num_layers)
+def test_the_decoder_equals_numpy(cell, attention, num_layers, random):
+    layer = made(random, cell=cell, attention=attention, num_layers=num_layers)
     inputs, memory = normal(random, 2, 4, 6), normal(random, 2, 5, 6)
     outputs, weights = layer(inputs, memory, memory_mask=tf.constant(MASK[:2]), return_weights=True)
     for row, length in enumerate(LENGTHS[:2]):
@@ -80,17 +81,21 @@ def test_the_decoder_equals_numpy(cell, num_layers, random):
         assert not np.any(weights[row, :, length:])
 
 
-def test_hypotheses_share_a_memory(random):
-    """Two rows for each of the memory give what they give with a memory each."""
-    layer = made(random)
+@pytest.mark.parametrize("attention", ["additive", "scaled_dot_product"])
+def test_hypotheses_share_a_memory(attention, random):
+    """Two rows for each of the memory give what they give with a memory each, prepared or not."""
+    layer = made(random, attention=attention)
     inputs, memory = normal(random, 4, 1, 6), normal(random, 2, 5, 6)
     mask = tf.constant(MASK[:2])
     twice = np.repeat(memory, 2, axis=0), tf.repeat(mask, 2, axis=0)
     state = layer.initial_state(*twice)
     alone = layer(inputs, twice[0], state=state, memory_mask=twice[1], return_weights=True)
     shared = layer(inputs, memory, state=state, memory_mask=mask, return_weights=True)
-    for one, other in zip(tf.nest.flatten(alone), tf.nest.flatten(shared), strict=True):
-        np.testing.assert_allclose(one, other, atol=1e-6)
+    kept = layer.prepare_memory(memory, mask)
+    prepared = layer(inputs, prepared_memory=kept, state=state, return_weights=True)
+    for found in (shared, prepared):
+        for one, other in zip(tf.nest.flatten(alone), tf.nest.flatten(found), strict=True):
+            np.testing.assert_allclose(one, other, atol=1e-6)
 
 
 def test_dropout_is_the_same_in_all_steps_of_a_sequence(random):

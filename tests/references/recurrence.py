@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from tests.references.mechanisms import reference_of
+
 
 def sigmoid(x):
     return 1 / (1 + np.exp(-x))
@@ -48,22 +50,31 @@ def bidirectional(layer, inputs):
 
 
 def attention_recurrence(layer, inputs, memory):
-    """Outputs `[T, M]` and weights `[T, S]` of one row without padding; scaled dot products."""
+    """Outputs `[T, M]` and weights `[T, S]` of one row without padding."""
     weights, bridge = weights_of(layer), weights_of(layer.bridge)
     made = np.tanh(memory.mean(axis=0) @ bridge["kernel"] + bridge["bias"])
     parts = np.split(made, len(layer.cells) * layer.cells[0].parts)
     each = layer.cells[0].parts
     states = [tuple(parts[i * each : (i + 1) * each]) for i in range(len(layer.cells))]
     attentional, outputs, attention = np.zeros(layer.width), [], []
-    for vector in inputs:
+    for t, vector in enumerate(inputs):
         fed = vector @ weights_of(layer.cells[0])["kernel"] + attentional @ weights["feed_kernel"]
         for i, cell in enumerate(layer.cells):
             if i:
                 fed = states[i - 1][0] @ weights_of(cell)["kernel"]
             states[i] = advance(cell, fed, states[i])
         query = states[-1][0]
-        attention.append(softmax(memory @ query / np.sqrt(layer.width)))
-        both = np.concatenate([attention[-1] @ memory, query])
-        attentional = np.tanh(both @ weights["attentional_kernel"])
+        context, seen = attend(layer.mechanism, query, memory, memory, t)
+        attentional = np.tanh(np.concatenate([context, query]) @ weights["attentional_kernel"])
+        attention.append(seen)
         outputs.append(attentional)
     return np.array(outputs), np.array(attention)
+
+
+def attend(mechanism, query, key, value, position):
+    """Context `[M]` and weights `[S]` of one query `[M]` and keys and values `[S, M]`."""
+    query, key, value = query[None, None, None], key[None, None], value[None, None]
+    visible = np.ones((1, 1, 1, key.shape[2]), bool)
+    formula = reference_of(mechanism.registered_name)
+    context, weights = formula(query, key, value, visible, position, weights_of(mechanism))
+    return context[0, 0, 0], weights[0, 0, 0]

@@ -1,5 +1,7 @@
 """Scores from a small network that reads query and key."""
 
+from typing import NamedTuple
+
 import keras
 import tensorflow as tf
 from keras import ops
@@ -7,6 +9,16 @@ from keras import ops
 from keras_transformer.checks import require_positive_integer
 from keras_transformer.layers.attention.mechanism import register_mechanism
 from keras_transformer.layers.attention.softmax_attention import SoftmaxAttention
+
+
+class ProjectedKeys(NamedTuple):
+    """Keys that have met their matrix.
+
+    Attributes:
+        sums: `[B, H, S, A]`, what they add to the network's hidden layer.
+    """
+
+    sums: tf.Tensor
 
 
 @register_mechanism("additive")
@@ -53,9 +65,13 @@ class Additive(SoftmaxAttention):
             setattr(self, name, kernel)
         self.built = True
 
+    def prepare(self, key):
+        kernel = ops.cast(self.key_kernel, self.compute_dtype)  # Keras does so in `call` alone
+        return ProjectedKeys(ops.einsum("bhsd,hda->bhsa", key, kernel))
+
     def score(self, query, key, query_offset):
         from_query = ops.einsum("bhtd,hda->bhta", query, self.query_kernel)
-        from_key = ops.einsum("bhsd,hda->bhsa", key, self.key_kernel)
+        from_key = (key if isinstance(key, ProjectedKeys) else self.prepare(key)).sums
         sums = ops.expand_dims(from_query, 3) + ops.expand_dims(from_key, 2)  # [B, H, T, S, A]
         hidden = ops.tanh(sums)
         # A product of matrices, which makes no second tensor of that size.

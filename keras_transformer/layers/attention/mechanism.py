@@ -61,7 +61,7 @@ class AttentionMechanism(keras.layers.Layer):
 
     Call arguments:
         query: `[B, H, T, D]`, projected.
-        key, value: `[B, H, S, D]`, projected.
+        key, value: `[B, H, S, D]`, projected; keys may have gone through `prepare`.
         attention_mask: boolean, True = attend, of rank 4 and broadcastable to `[B, H, T, S]`. A
             mask of padding is `[B, 1, 1, S]`, so that no mechanism need hold T·S of anything.
         query_offset: position of the first query among the keys: 0, or the steps already decoded.
@@ -109,6 +109,18 @@ class AttentionMechanism(keras.layers.Layer):
         Called before keys enter a cache, so that what is done here is done once for each key.
         """
         return query, key
+
+    def prepare(self, key):
+        """What scores need of keys `[B, H, S, D]` alone, so that it is done once for many queries.
+
+        A recurrent decoder's queries come one after the other, each made from what the one before
+        it found. What is prepared is taken by `call` in place of keys. It is linear in them: what
+        is added to a key may as well be prepared, and be added then.
+
+        Returns:
+            a nest of tensors `[B, H, S, …]`.
+        """
+        return key
 
     def call(
         self,

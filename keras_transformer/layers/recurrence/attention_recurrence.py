@@ -38,6 +38,8 @@ class AttentionRecurrence(keras.layers.Layer):
     Call arguments:
         inputs: `[B, T, M]`.
         memory: `[B, S, M]`.
+        prepared_memory: in place of `memory` and its mask, what `prepare_memory` gave, once for all
+            calls.
         state: what `initial_state` gave, or the call before this one; with it, `inputs` are the
             next steps alone, and there may be N rows for each of the memory, see
             `attend_to_source`. The state after them is returned last.
@@ -104,7 +106,8 @@ class AttentionRecurrence(keras.layers.Layer):
     def call(
         self,
         inputs,
-        memory,
+        memory=None,
+        prepared_memory=None,
         state=None,
         offset=0,
         return_weights=False,
@@ -114,7 +117,9 @@ class AttentionRecurrence(keras.layers.Layer):
         is_stepping = state is not None
         if not is_stepping:
             state = self.initial_state(memory, memory_mask)
-        source = AttendedSource(memory, memory, memory_mask)
+        source = prepared_memory
+        if source is None:
+            source = self.prepare_memory(memory, memory_mask)
         weights = [cell.read() for cell in self.cells]
         feed_kernel = tf.cast(self.feed_kernel, self.compute_dtype)
         attentional_kernel = tf.cast(self.attentional_kernel, self.compute_dtype)
@@ -151,6 +156,11 @@ class AttentionRecurrence(keras.layers.Layer):
         if is_stepping:
             outputs = (*outputs, state)
         return outputs if len(outputs) > 1 else outputs[0]
+
+    def prepare_memory(self, memory, memory_mask=None):
+        """The `AttendedSource` of a memory `[B, S, M]`, made once for all steps to come."""
+        memory = tf.cast(memory, self.compute_dtype)
+        return AttendedSource.prepared(self.mechanism, memory, memory, memory_mask)
 
     def initial_state(self, memory, memory_mask=None):
         """The state before the first step.
