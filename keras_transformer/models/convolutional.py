@@ -9,6 +9,7 @@ from keras_transformer.layers.positions import SCHEMES
 from keras_transformer.models.convolutional_decoder import ConvolutionalDecoder
 from keras_transformer.models.convolutional_encoder import ConvolutionalEncoder
 from keras_transformer.models.embedding_tables import make_tables
+from keras_transformer.models.output_head import OutputHead
 from keras_transformer.models.source_config import SourceConfig
 from keras_transformer.models.source_model import SourceModel
 
@@ -78,5 +79,6 @@ class ConvolutionalSeq2Seq(SourceModel):
         dtype = self.check(config, dtype)
         tables = make_tables(config, dtype)
         encoder = ConvolutionalEncoder(config, tables.source, dtype=dtype)
-        decoder = ConvolutionalDecoder(config, tables.target, tables.output, dtype=dtype)
+        head = OutputHead(tables.output, dtype, config.copies, config.coverage_weight)
+        decoder = ConvolutionalDecoder(config, tables.target, head, dtype=dtype)
         super().__init__(config, dtype, encoder, decoder, **kwargs)

@@ -1,6 +1,7 @@
 """Tokens so far and a memory to logits of the next token, by convolutions."""
 
 import tensorflow as tf
+from keras import ops
 
 from keras_transformer.layers.convolutional_decoder_block import ConvolutionalDecoderBlock
 from keras_transformer.layers.dropout import Dropout
@@ -13,12 +14,12 @@ class ConvolutionalDecoder(StepwiseDecoder, TokenReader):
     """Blocks on top of each other, each of which attends to the memory.
 
     Args: see `TokenReader`; the config is a `ConvolutionalSeq2SeqConfig`, and
-        output: the `TokenEmbedding` whose reverse gives the logits.
+        head: the `OutputHead` that gives the logits.
     """
 
-    def __init__(self, config, embedding, output, name="decoder", dtype=None):
+    def __init__(self, config, embedding, head, name="decoder", dtype=None):
         super().__init__(config, embedding, name, dtype, config.position_scheme)
-        self.output = output
+        self.head = head
         self.blocks = [
             ConvolutionalDecoderBlock(
                 config.kernel_width,
@@ -31,19 +32,8 @@ class ConvolutionalDecoder(StepwiseDecoder, TokenReader):
         ]
         self.last_dropout = Dropout(config.dropout, name=f"{name}_last_dropout", dtype=dtype)
 
-    def __call__(self, ids, memory=None, state=None, training=None, return_weights=False):
-        """Logits `[B, T, V]` of the token after each of `ids` `[B, T]`.
-
-        Args:
-            ids: the tokens so far; with a `state`, only those not seen yet.
-            memory: keys, with an implicit mask, and values, each `[B, S, M]`.
-            state: from `initial_state` or the call before this one.
-            return_weights: whether to return as well a list of each block's weights,
-                `{"cross": [B, 1, T, S]}`.
-
-        Returns:
-            logits, or a tuple of them and, as asked for, weights and the new state.
-        """
+    def run(self, ids, memory, state, training, return_weights):
+        """See `StepwiseDecoder.run`; the memory is keys and values, each `[B, S, M]`."""
         key, value = (state["memory"]["states"], state["memory"]["values"]) if state else memory
         position = state["position"] if state else 0
         given = {"key_mask": state["memory"]["mask"], "offset": position} if state else {}
@@ -63,14 +53,9 @@ class ConvolutionalDecoder(StepwiseDecoder, TokenReader):
                 )
             )
             if return_weights:
-                weights.append({"cross": extras.pop(0)[:, None]})
+                weights.append({"cross": ops.expand_dims(extras.pop(0), 1)})
             caches += extras
-        outputs = [self.make_logits(self.last_dropout(states, training=training), state)]
-        outputs += [weights] if return_weights else []
-        if state:
-            position += tf.shape(ids)[1]
-            outputs.append({**state, "position": position, "layers": caches})
-        return tuple(outputs) if len(outputs) > 1 else outputs[0]
+        return self.last_dropout(states, training=training), weights, caches
 
     def initial_state(self, batch_size, max_length, memory):
         """The state before the first token; see `Decoder.initial_state`.
@@ -82,8 +67,6 @@ class ConvolutionalDecoder(StepwiseDecoder, TokenReader):
         state = {
             "position": tf.constant(0, tf.int32),
             "layers": [block.initial_cache(batch_size) for block in self.blocks],
-            "memory": memory._asdict(),
+            "memory": {name: getattr(memory, name) for name in ("states", "values", "mask")},
         }
-        if has_kernels:
-            state["kernels"] = {"output": self.output.output_kernel(batch_size)}
-        return state
+        return {**state, **self.head.initial_state(batch_size, memory, has_kernels)}

@@ -17,11 +17,13 @@ class ValuedMemory(NamedTuple):
         states: `[B, S, M]`, the keys.
         mask: boolean `[B, S]`, False for padding.
         values: `[B, S, M]`.
+        ids: int32 `[B, S]`, the tokens themselves, for a decoder that copies them.
     """
 
     states: tf.Tensor
     mask: tf.Tensor
     values: tf.Tensor
+    ids: tf.Tensor
 
 
 class ConvolutionalEncoder(TokenReader):
@@ -51,4 +53,4 @@ class ConvolutionalEncoder(TokenReader):
         """The `ValuedMemory` of tokens `[B, S]`."""
         ids = require_rank("source", tf.convert_to_tensor(ids), {2: "B, S"})
         keys, values = self(ids, training=False)
-        return ValuedMemory(keys, self.embedding.compute_mask(ids), values)
+        return ValuedMemory(keys, self.embedding.compute_mask(ids), values, ids)

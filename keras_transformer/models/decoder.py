@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from keras_transformer.layers import CoverageLoss, DecoderBlock, PackedSegments, PointerGenerator
+from keras_transformer.layers import DecoderBlock, PackedSegments
 from keras_transformer.layers.growing_cache import GrowingCache
 from keras_transformer.layers.transformer_block import as_tuple
 from keras_transformer.models.stack import Stack
@@ -13,10 +13,8 @@ class Decoder(StepwiseDecoder, Stack):
     """A stack of decoder blocks.
 
     Args: see `Stack`, and
+        head: the `OutputHead` that gives the logits.
         num_layers: number of blocks.
-        output: the `TokenEmbedding` whose reverse gives the logits.
-        copies: whether tokens of the source can be copied, see `PointerGenerator`.
-        coverage_weight: of the `CoverageLoss`; 0 for none.
         block_settings: further arguments for each `DecoderBlock`.
     """
 
@@ -24,21 +22,14 @@ class Decoder(StepwiseDecoder, Stack):
         self,
         config,
         embedding,
-        output,
+        head,
         num_layers,
         name="decoder",
         dtype=None,
-        copies=False,
-        coverage_weight=0.0,
         **block_settings,
     ):
         super().__init__(config, embedding, name, dtype, config.decoder_field)
-        self.output = output
-        self.pointer = self.coverage = None
-        if copies:
-            self.pointer = PointerGenerator(name=f"{name}_pointer", dtype=dtype)
-        if coverage_weight:
-            self.coverage = CoverageLoss(coverage_weight, name=f"{name}_coverage", dtype=dtype)
+        self.head = head
         self.packing = PackedSegments(name=f"{name}_packing", dtype=dtype)
         self.blocks = [
             DecoderBlock(
@@ -50,63 +41,31 @@ class Decoder(StepwiseDecoder, Stack):
             for i in range(num_layers)
         ]
 
-    def __call__(
-        self,
-        ids,
-        memory=None,
-        segments=None,
-        source=None,
-        state=None,
-        training=None,
-        return_weights=False,
-        return_states=False,
-    ):
-        """Logits `[B, T, V]` of the token after each of `ids` `[B, T]`.
-
-        Args:
-            ids: the tokens so far; with a `state`, only those not seen yet.
-            memory: states of an encoder `[B, S, M]`, with an implicit mask.
-            segments: numbers `[B, T]` of the documents packed in a row, see `PackedSegments`.
-            source: the ids `[B, S]` behind the memory, for a decoder that copies them.
-            state: from `initial_state` or the call before this one.
-            return_weights: whether to return as well a list of each block's weights.
-            return_states: whether to return, in place of the logits, the states `[B, T, M]` that
-                they are made from.
-
-        Returns:
-            logits, or a tuple of them and, as asked for, weights and the new state.
-        """
+    def run(self, ids, memory, state, training, return_weights, segments=None):
+        """See `StepwiseDecoder.run`; the memory is states of an encoder `[B, S, M]`, and `segments`
+        are numbers `[B, T]` of the documents packed in a row, see `PackedSegments`."""
         attention_mask, where, weights, caches = None, {}, [], []
         if segments is not None:
             attention_mask, where["positions"] = self.packing(segments)
         if state is not None:
             where["offset"] = state["position"]
-            source = state.get("source")
         states = self.embed(ids, training, **where)
-        needs_weights = return_weights or self._uses_alignment
         for i, block in enumerate(self.blocks):
             block_outputs = block(
                 states,
                 memory,
                 attention_mask=attention_mask,
-                return_weights=needs_weights,
+                return_weights=return_weights,
                 cache=state and self._cache(state, i),
                 offset=state["position"] if state else 0,
                 training=training,
             )
             states, *extras = as_tuple(block_outputs)
-            if needs_weights:
+            if return_weights:
                 weights.append(extras.pop(0))
             if state:
                 caches.append(extras.pop(0)["self"])
-        outputs = self.finish(states)
-        if not return_states:
-            outputs = self._logits(outputs, state, source, weights, ids, training)
-        asked_for = [weights] if return_weights else []
-        if state:
-            position = state["position"] + tf.shape(ids)[1]
-            asked_for.append({**state, "position": position, "layers": caches})
-        return (outputs, *asked_for) if asked_for else outputs
+        return self.finish(states), weights, caches
 
     def initial_state(self, batch_size, max_length=None, memory=None):
         """The state before the first token.
@@ -144,11 +103,7 @@ class Decoder(StepwiseDecoder, Stack):
         }
         if memory is not None:
             state["memory"] = [cache["memory"] for cache in caches]
-        if self.pointer is not None:
-            state["source"] = memory.ids
-        if grows:
-            state["kernels"] = {"output": self.output.output_kernel(batch_size)}
-        return state
+        return {**state, **self.head.initial_state(batch_size, memory, grows)}
 
     def length_limits(self):
         return self.config.length_limits([self.field])
@@ -157,19 +112,6 @@ class Decoder(StepwiseDecoder, Stack):
         """What block number `i` needs of the state."""
         memory = {"memory": state["memory"][i]} if "memory" in state else {}
         return {"self": state["layers"][i], **memory}
-
-    def _logits(self, states, state, source, weights, ids, training):
-        """Logits `[B, T, V]` of states `[B, T, M]` and of what the blocks attended to."""
-        attention = self.alignment(weights) if self._uses_alignment else None  # [B, T, S]
-        if self.coverage is not None:
-            is_token = self.embedding.compute_mask(ids)
-            states = self.coverage(states, attention, is_token, training=training)
-        logits = self.make_logits(states, state)
-        return logits if self.pointer is None else self.pointer(states, logits, attention, source)
-
-    @property
-    def _uses_alignment(self):
-        return self.pointer is not None or self.coverage is not None
 
     def checked_to_fit(self, ids, state):
         ids = super().checked_to_fit(ids, state)

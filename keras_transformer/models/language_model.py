@@ -9,6 +9,7 @@ from keras_transformer.layers import TokenEmbedding
 from keras_transformer.models.config import ModelConfig
 from keras_transformer.models.configured_model import ConfiguredModel
 from keras_transformer.models.decoder import Decoder
+from keras_transformer.models.output_head import OutputHead
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -62,7 +63,8 @@ class LanguageModel(ConfiguredModel):
         embedding = TokenEmbedding(
             config.vocabulary_size, config.width, config.padding_id, name="embedding", dtype=dtype
         )
-        decoder = Decoder(config, embedding, embedding, config.num_layers, dtype=dtype)
+        head = OutputHead(embedding, dtype)
+        decoder = Decoder(config, embedding, head, config.num_layers, dtype=dtype)
         inputs = {"target": keras.Input((None,), dtype="int32", name="target")}
         if config.is_packed:
             inputs["segments"] = keras.Input((None,), dtype="int32", name="segments")

@@ -7,6 +7,7 @@ import keras
 from keras_transformer.checks import require_choice, require_even
 from keras_transformer.layers.recurrence import CELLS
 from keras_transformer.models.embedding_tables import make_tables
+from keras_transformer.models.output_head import OutputHead
 from keras_transformer.models.recurrent_decoder import RecurrentDecoder
 from keras_transformer.models.recurrent_encoder import RecurrentEncoder
 from keras_transformer.models.source_config import SourceConfig
@@ -70,5 +71,6 @@ class RecurrentSeq2Seq(SourceModel):
         dtype = self.check(config, dtype)
         tables = make_tables(config, dtype)
         encoder = RecurrentEncoder(config, tables.source, dtype=dtype)
-        decoder = RecurrentDecoder(config, tables.target, tables.output, dtype=dtype)
+        head = OutputHead(tables.output, dtype, config.copies, config.coverage_weight)
+        decoder = RecurrentDecoder(config, tables.target, head, dtype=dtype)
         super().__init__(config, dtype, encoder, decoder, **kwargs)

@@ -1,6 +1,7 @@
 """Tokens so far and a memory to logits of the next token, by recurrent layers."""
 
 import tensorflow as tf
+from keras import ops
 
 from keras_transformer.layers.recurrence.attention_recurrence import AttentionRecurrence
 from keras_transformer.layers.transformer_block import as_tuple
@@ -12,12 +13,12 @@ class RecurrentDecoder(StepwiseDecoder, TokenReader):
     """An `AttentionRecurrence` between embedding and logits.
 
     Args: see `TokenReader`; the config is a `RecurrentSeq2SeqConfig`, and
-        output: the `TokenEmbedding` whose reverse gives the logits.
+        head: the `OutputHead` that gives the logits.
     """
 
-    def __init__(self, config, embedding, output, name="decoder", dtype=None):
+    def __init__(self, config, embedding, head, name="decoder", dtype=None):
         super().__init__(config, embedding, name, dtype, config.position_scheme)
-        self.output = output
+        self.head = head
         self.recurrence = AttentionRecurrence(
             config.width,
             num_layers=config.decoder_layers,
@@ -28,19 +29,9 @@ class RecurrentDecoder(StepwiseDecoder, TokenReader):
             dtype=dtype,
         )
 
-    def __call__(self, ids, memory=None, state=None, training=None, return_weights=False):
-        """Logits `[B, T, V]` of the token after each of `ids` `[B, T]`.
-
-        Args:
-            ids: the tokens so far; with a `state`, only those not seen yet.
-            memory: states of an encoder `[B, S, M]`, with an implicit mask.
-            state: from `initial_state` or the call before this one.
-            return_weights: whether to return as well a list of each layer's weights: there is one,
-                `{"cross": [B, 1, T, S]}`.
-
-        Returns:
-            logits, or a tuple of them and, as asked for, weights and the new state.
-        """
+    def run(self, ids, memory, state, training, return_weights):
+        """See `StepwiseDecoder.run`; the memory is states of an encoder `[B, S, M]`, and there are
+        weights of one layer."""
         given = {"memory": memory}
         if state is not None:
             given = {
@@ -56,13 +47,8 @@ class RecurrentDecoder(StepwiseDecoder, TokenReader):
                 **given,
             )
         )
-        outputs = [self.make_logits(states, state)]
-        if return_weights:
-            outputs.append([{"cross": extras.pop(0)[:, None]}])
-        if state is not None:
-            position = state["position"] + tf.shape(ids)[1]
-            outputs.append({**state, "position": position, "layers": extras.pop(0)})
-        return tuple(outputs) if len(outputs) > 1 else outputs[0]
+        weights = [{"cross": ops.expand_dims(extras.pop(0), 1)}] if return_weights else []
+        return states, weights, extras.pop() if extras else None
 
     def initial_state(self, batch_size, max_length, memory):
         """The state before the first token; see `Decoder.initial_state`, and for its "layers"
@@ -74,6 +60,4 @@ class RecurrentDecoder(StepwiseDecoder, TokenReader):
             "layers": self.recurrence.initial_state(memory.states, memory.mask),
             "memory": self.recurrence.prepare_memory(memory.states, memory.mask),
         }
-        if has_kernels:
-            state["kernels"] = {"output": self.output.output_kernel(batch_size)}
-        return state
+        return {**state, **self.head.initial_state(batch_size, memory, has_kernels)}

@@ -3,6 +3,7 @@
 import dataclasses
 
 from keras_transformer.models.embedding_tables import require_shareable
+from keras_transformer.models.output_head import require_usable_output
 from keras_transformer.models.sequence_config import SequenceConfig
 
 
@@ -18,6 +19,10 @@ class SourceConfig(SequenceConfig):
         attention_options: its settings.
         share_embeddings: which tables are one: "all" (source, target and output), "target" (target
             and output) or "none".
+        copies: whether tokens of the source can be copied, see `PointerGenerator`; needs one
+            vocabulary for both, as `share_embeddings="all"` does.
+        coverage_weight: of the loss for attending to the same place again, see `CoverageLoss`; 0
+            for none.
     """
 
     target_vocabulary_size: int | None = None
@@ -26,6 +31,8 @@ class SourceConfig(SequenceConfig):
     attention: str = "scaled_dot_product"
     attention_options: dict = dataclasses.field(default_factory=dict)
     share_embeddings: str = "all"
+    copies: bool = False
+    coverage_weight: float = 0.0
 
     depth_fields = ("encoder_layers", "decoder_layers")
     mechanism_fields = ("attention",)
@@ -33,4 +40,5 @@ class SourceConfig(SequenceConfig):
     def __post_init__(self):
         super().__post_init__()
         require_shareable(self)
+        require_usable_output(self)
         self.require_usable("attention", is_cached=True, is_cross=True)

@@ -33,7 +33,7 @@ class SourceModel(ConfiguredModel):
     @staticmethod
     def lay(encoder, decoder, source, target):
         """The logits `[B, T, V]` of the inputs."""
-        return decoder(target, encoder(source))
+        return decoder(target, encoder(source), source=source)
 
     def encode(self, source):
         """The `Memory` of source tokens `[B, S]`."""
@@ -66,19 +66,22 @@ class SourceModel(ConfiguredModel):
     def alignment(self, source, target):
         """What each target token attends to in the source, `[B, T, S]`; see
         `StepwiseDecoder.alignment`."""
-        return self.decoder.alignment(self._decoder_weights(source, target))
+        memory = self.encoder(tf.convert_to_tensor(source), training=False)
+        return self.decoder.alignment(self._decoder_weights(target, memory))
 
     def attention_weights(self, source, target):
         """All attention weights of a pass: `{"cross": [B, N, H, T, S]}` for N layers."""
-        weights = self._decoder_weights(source, target)
+        memory = self.encoder(tf.convert_to_tensor(source), training=False)
+        weights = self._decoder_weights(target, memory)
         return {"cross": tf.stack([layer["cross"] for layer in weights], axis=1)}
 
-    def _decoder_weights(self, source, target):
-        """The weights of each of the decoder's layers, by name."""
+    def _decoder_weights(self, target, memory):
+        """A list of the weights of each of the decoder's layers, for what the encoder gave."""
         _, weights = self.decoder(
             tf.convert_to_tensor(target),
-            self.encoder(tf.convert_to_tensor(source), training=False),
+            memory,
             training=False,
             return_weights=True,
+            return_states=True,
         )
         return weights

@@ -1,4 +1,4 @@
-"""What all decoders share: a step, the logits of a step, and what it attended to."""
+"""What all decoders share: from layers to logits, a step, and what it attended to."""
 
 import tensorflow as tf
 from keras import ops
@@ -10,10 +10,68 @@ from keras_transformer.layers.compilation import is_compiled_by_xla
 class StepwiseDecoder:
     """A decoder that is run over whole targets in training, and over one token in decoding.
 
-    A subclass is a `TokenReader` with an `output`, the `TokenEmbedding` whose reverse gives the
-    logits. Called with `(ids, state=…, training=…, return_weights=…)` it returns logits, weights if
-    asked for, and the state after them.
+    A subclass is a `TokenReader` with a `head`, the `OutputHead` that makes the logits, and has two
+    methods: `initial_state`, and `run`, its layers.
     """
+
+    def __call__(
+        self,
+        ids,
+        memory=None,
+        source=None,
+        state=None,
+        training=None,
+        return_weights=False,
+        return_states=False,
+        **reading,
+    ):
+        """Logits `[B, T, V]` of the token after each of `ids` `[B, T]`.
+
+        Args:
+            ids: the tokens so far; with a `state`, only those not seen yet.
+            memory: what the encoder gave, with an implicit mask.
+            source: the ids `[B, S]` behind the memory, for a decoder that copies them.
+            state: from `initial_state` or the call before this one.
+            training: see Keras.
+            return_weights: whether to return as well a list of each layer's weights, by name.
+            return_states: whether to return, in place of the logits, the states `[B, T, M]` that
+                they are made from.
+            **reading: goes to `run`.
+
+        Returns:
+            logits, or a tuple of them and, as asked for, weights and the new state.
+        """
+        reads_attention = self.head.reads_attention and not return_states
+        states, weights, layers = self.run(
+            ids, memory, state, training, return_weights or reads_attention, **reading
+        )
+        outputs = [states]
+        if not return_states:
+            read = {}
+            if reads_attention:
+                read["attention"] = self.alignment(weights)
+                read["is_token"] = self.embedding.compute_mask(ids)
+            outputs = [self.head(states, source=source, state=state, training=training, **read)]
+        if return_weights:
+            outputs.append(weights)
+        if state is not None:
+            position = state["position"] + tf.shape(ids)[1]
+            outputs.append({**state, "position": position, "layers": layers})
+        return tuple(outputs) if len(outputs) > 1 else outputs[0]
+
+    def run(self, ids, memory, state, training, return_weights):
+        """The layers of the decoder.
+
+        Args:
+            ids, memory, state, training: see the call.
+            return_weights: whether the weights are wanted.
+
+        Returns:
+            states `[B, T, M]`; a list of each layer's weights, by name, "cross" `[B, H, T, S]`
+            being those of the memory, if they are wanted; and the state's "layers" after these
+            tokens, if there is a state.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must implement `run`.")
 
     def step(self, ids, state, return_attention=False):
         """Logits after the next tokens, and the state after them.
@@ -87,9 +145,3 @@ class StepwiseDecoder:
     def length_limits(self):
         """How many tokens the decoder can read, by the config's fields that set an end to them."""
         return self.config.length_limits(fields=())
-
-    def make_logits(self, states, state=None):
-        """Logits `[B, T, V]` of states `[B, T, M]`; in a step, with the state's kernels."""
-        if state is None:
-            return self.output(states, reverse=True)
-        return self.output.to_logits(states, state.get("kernels", {}).get("output"))

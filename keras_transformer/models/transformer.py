@@ -5,11 +5,12 @@ import dataclasses
 import keras
 import tensorflow as tf
 
-from keras_transformer.checks import require_boolean, require_not_negative
+from keras_transformer.checks import require_boolean
 from keras_transformer.models.config import ModelConfig
 from keras_transformer.models.decoder import Decoder
 from keras_transformer.models.embedding_tables import make_tables, require_shareable
 from keras_transformer.models.encoder import Encoder
+from keras_transformer.models.output_head import OutputHead, require_usable_output
 from keras_transformer.models.source_model import SourceModel
 
 
@@ -60,13 +61,7 @@ class TransformerConfig(ModelConfig):
         self.require_usable("cross_attention", is_cross=True)
         require_boolean("reads_source_depths", self.reads_source_depths)
         require_shareable(self)
-        require_boolean("copies", self.copies)
-        require_not_negative("coverage_weight", self.coverage_weight)
-        if self.copies and self.share_embeddings != "all":
-            raise ValueError(
-                "`copies` needs one vocabulary for source and target, where an id means the same; "
-                f"got share_embeddings={self.share_embeddings!r}. Use share_embeddings='all'."
-            )
+        require_usable_output(self)
 
     @property
     def mechanism_fields(self):
@@ -127,12 +122,10 @@ class Transformer(SourceModel):
         decoder = Decoder(
             config,
             tables.target,
-            tables.output,
+            OutputHead(tables.output, dtype, config.copies, config.coverage_weight),
             config.decoder_layers,
             dtype=dtype,
             cross_attention=config.mechanism("cross_attention"),
-            copies=config.copies,
-            coverage_weight=config.coverage_weight,
         )
         further_inputs = ("source_depths",) if config.reads_source_depths else ()
         super().__init__(config, dtype, encoder, decoder, further_inputs, **kwargs)
@@ -153,7 +146,7 @@ class Transformer(SourceModel):
         """What each target token attends to in the source, `[B, T, S]`; see
         `StepwiseDecoder.alignment`."""
         memory = self.encoder(tf.convert_to_tensor(source), training=False, depths=source_depths)
-        return self.decoder.alignment(self._block_weights(target, memory))
+        return self.decoder.alignment(self._decoder_weights(target, memory))
 
     def attention_weights(self, source, target, source_depths=None):
         """All attention weights of a pass: `[B, N, H, ·, ·]` for N blocks, by name.
@@ -163,20 +156,9 @@ class Transformer(SourceModel):
         states, encoder = self.encoder(
             tf.convert_to_tensor(source), False, return_weights=True, depths=source_depths
         )
-        decoder = self._block_weights(target, states)
+        decoder = self._decoder_weights(target, states)
         return {
             "encoder": tf.stack(encoder, axis=1),
             "decoder": tf.stack([weights["self"] for weights in decoder], axis=1),
             "cross": tf.stack([weights["cross"] for weights in decoder], axis=1),
         }
-
-    def _block_weights(self, target, memory):
-        """A list of each decoder block's weights, for states `[B, S, M]` of the encoder."""
-        _, weights = self.decoder(
-            tf.convert_to_tensor(target),
-            memory,
-            training=False,
-            return_weights=True,
-            return_states=True,
-        )
-        return weights

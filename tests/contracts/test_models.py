@@ -81,11 +81,13 @@ RECURRENT_VARIANTS = [
     ),
     {"cell": "lstm", "depth": 2},
     {"cell": "gru", "share_embeddings": "target", "target_vocabulary_size": 31},
+    {"copies": True, "coverage_weight": 1.0},
 ]
 CONVOLUTIONAL_VARIANTS = [
     {"kernel_width": 3, "depth": 2},
     {"kernel_width": 4, "positions": "sinusoidal", "share_embeddings": "none"},
     {"kernel_width": 1, "depth": 1},
+    {"copies": True, "coverage_weight": 1.0},
 ]
 
 
@@ -144,6 +146,16 @@ SOURCE_VARIANTS = {
     ]
     for variant in variants
 }
+# Those that are not made of blocks: as they are, and with all that reads what they attend to.
+BLOCKLESS = [
+    (make, variant)
+    for make, variants in [(recurrent, RECURRENT_VARIANTS), (convolutional, CONVOLUTIONAL_VARIANTS)]
+    for variant in [{}, *variants]
+    if not variant or "copies" in variant
+]
+every_blockless_model = pytest.mark.parametrize(
+    ("make", "variant"), BLOCKLESS, ids=[f"{m.__name__}-{name_of(v)}" for m, v in BLOCKLESS]
+)
 every_source_model = pytest.mark.parametrize("make", [transformer, recurrent, convolutional])
 every_decoder = pytest.mark.parametrize("variant", DECODER_VARIANTS, ids=name_of)
 
@@ -158,9 +170,9 @@ def test_steps_equal_the_full_pass(kind):
     check_source_model(make(**variant), jit=False)
 
 
-@pytest.mark.parametrize("make", [recurrent, convolutional])
-def test_steps_without_blocks_under_xla_equal_the_full_pass(make):
-    check_source_model(make(depth=1), jit=True)
+@every_blockless_model
+def test_steps_without_blocks_under_xla_equal_the_full_pass(make, variant):
+    check_source_model(make(**{"depth": 1, **variant}), jit=True)
 
 
 def check_source_model(model, jit):
@@ -199,10 +211,10 @@ def check_stepping(model, state, logits, jit):
         assert now == shapes
 
 
-@every_source_model
-def test_steps_ride_in_a_while_loop_and_can_be_reordered(make):
+@pytest.mark.parametrize(("make", "variant"), [(transformer, {}), *BLOCKLESS])
+def test_steps_ride_in_a_while_loop_and_can_be_reordered(make, variant):
     """What search relies on: a loop over steps, and rows gathered on the first axis of tensors."""
-    model = make()
+    model = make(**variant)
     logits = model({"source": SOURCE, "target": TARGET}).numpy()
     order = tf.constant([2, 0, 1])
 
@@ -233,9 +245,9 @@ def test_a_token_is_seen_only_by_what_follows(variant):
     check_causality(transformer(**variant))
 
 
-@pytest.mark.parametrize("make", [recurrent, convolutional])
-def test_a_token_is_seen_only_by_what_follows_without_blocks(make):
-    check_causality(make())
+@every_blockless_model
+def test_a_token_is_seen_only_by_what_follows_without_blocks(make, variant):
+    check_causality(make(**variant))
 
 
 def check_causality(model):
@@ -258,9 +270,11 @@ def test_padding_changes_nothing(variant):
         np.testing.assert_allclose(before, after, atol=1e-5)
 
 
-@pytest.mark.parametrize("settings", [{"cell": "lstm"}, {"cell": "gru"}, {"kernel_width": 4}])
-def test_padding_changes_nothing_without_blocks(settings):
-    make = recurrent if "cell" in settings else convolutional
+@pytest.mark.parametrize(
+    ("make", "settings"),
+    [(recurrent, {"cell": "gru"}), (convolutional, {"kernel_width": 4}), *BLOCKLESS],
+)
+def test_padding_changes_nothing_without_blocks(make, settings):
     model = make(**settings)
     check_padding(model)
     memories = [model.encode(ids) for ids in (SOURCE, padded(SOURCE, 4))]
@@ -353,12 +367,13 @@ def test_fit_of_a_transformer(dtype, jit):
 
 
 @pytest.mark.parametrize(("dtype", "jit"), [("float32", True), ("mixed_float16", False)])
-@pytest.mark.parametrize("model_class", [RecurrentSeq2Seq, ConvolutionalSeq2Seq])
-def test_fit_without_blocks(model_class, dtype, jit):
-    model = made(model_class, depth=1, dtype=dtype, dropout=0.1)
+@every_blockless_model
+def test_fit_without_blocks(make, variant, dtype, jit):
+    model = make(**{**variant, "depth": 1, "dtype": dtype, "dropout": 0.1})
     inputs = {"source": SOURCE, "target": TARGET}
     check_policy(model, inputs)
-    layers = [model.get_layer(name) for name in ("encoder_0", model.layers[-2].name)]
+    last = "decoder" if make is recurrent else "decoder_0"
+    layers = [model.get_layer(name) for name in ("encoder_0", last)]
     assert {layer.compute_dtype for layer in layers} == {dtype.removeprefix("mixed_")}
     check_fit(model, inputs, LABELS, TokenCrossEntropy(0.1), jit_compile=jit)
 

@@ -106,8 +106,11 @@ BEAMS = {"beams": 3, "n_best": 2, "length_penalty": 0.6}
     [
         (Transformer, {"attention": "shaw", "positions": "learned"}),
         (Transformer, {"attention": "rotary", "num_key_value_heads": 2, "depth": 2}),
+        (Transformer, {"copies": True}),
         (RecurrentSeq2Seq, {"cell": "lstm", "depth": 2}),
+        (RecurrentSeq2Seq, {"copies": True}),
         (ConvolutionalSeq2Seq, {"kernel_width": 3, "depth": 2}),
+        (ConvolutionalSeq2Seq, {"copies": True}),
     ],
 )
 def test_beam_search_of_a_model_with_a_source(model_class, settings):
@@ -175,14 +178,21 @@ def test_sampling(model_class):
     [
         (Transformer, {"positions": "learned"}, BeamSearch(lengths=LENGTHS, **BEAMS)),
         (RecurrentSeq2Seq, {}, BeamSearch(lengths=LENGTHS, **BEAMS)),
-        (ConvolutionalSeq2Seq, {}, BeamSearch(lengths=LENGTHS, **BEAMS)),
+        (RecurrentSeq2Seq, {"copies": True}, BeamSearch(lengths=LENGTHS, **BEAMS)),
+        (ConvolutionalSeq2Seq, {"copies": True}, BeamSearch(lengths=LENGTHS, **BEAMS)),
         (
             LanguageModel,
             {"positions": "learned"},
             SamplingSearch(samples=2, top_k=5, lengths=LENGTHS),
         ),
     ],
-    ids=["transformer-beam", "recurrent-beam", "convolutional-beam", "language_model-sampling"],
+    ids=[
+        "transformer-beam",
+        "recurrent-beam",
+        "copying-beam",
+        "convolutional-beam",
+        "language_model-sampling",
+    ],
 )
 def test_compiled_by_xla(model_class, settings, search):
     model = made(model_class, **settings)

@@ -10,15 +10,33 @@ from keras_transformer.export.saved_model_file import read_meta_graph
 from keras_transformer.export.signatures import check_signatures
 from keras_transformer.text import ByteTokenizer
 
+COPYING = {"copies": True, "coverage_weight": 1.0}
 
-@pytest.mark.parametrize("model_class", [RecurrentSeq2Seq, ConvolutionalSeq2Seq])
-def test_a_clean_process_gives_the_same_answers(model_class, tmp_path):
+
+@pytest.mark.parametrize(
+    ("model_class", "settings", "xla"),
+    [
+        (RecurrentSeq2Seq, {}, False),
+        (RecurrentSeq2Seq, COPYING, False),
+        (RecurrentSeq2Seq, COPYING, True),
+        (ConvolutionalSeq2Seq, {}, False),
+        (ConvolutionalSeq2Seq, COPYING, False),
+    ],
+    ids=[
+        "recurrent",
+        "recurrent-copying",
+        "recurrent-copying-xla",
+        "convolutional",
+        "convolutional-copying",
+    ],
+)
+def test_a_clean_process_gives_the_same_answers(model_class, settings, xla, tmp_path):
     """`export_model` asks one before there is a directory."""
-    layers = {"encoder_layers": 1, "decoder_layers": 2}
-    model = model_class.from_preset("tiny", vocabulary_size=260, width=16, max_length=16, **layers)
+    sizes = {"width": 16, "encoder_layers": 1, "decoder_layers": 2, "max_length": 16}
+    model = model_class.from_preset("tiny", vocabulary_size=260, **sizes, **settings)
     trained = TrainedModel(model, ByteTokenizer())
     search = SearchSettings(beams=2, max_length=6)
-    path = export_model(trained, tmp_path / "small", search=search, portable=True)
+    path = export_model(trained, tmp_path / "small", search=search, xla=xla, portable=True)
     kind = read_manifest(path)["kind"]
     assert kind == model_class.__name__
     assert len(check_signatures(path, read_meta_graph(path), kind)) == 6

@@ -6,20 +6,26 @@ import pytest
 
 from keras_transformer import TokenCrossEntropy
 from keras_transformer.decoding import BeamSearch, GreedySearch, LengthLimits
-from keras_transformer.models import Transformer, TransformerConfig
+from keras_transformer.models import ConvolutionalSeq2Seq, RecurrentSeq2Seq, Transformer
 from keras_transformer.text import END_ID, START_ID
 
 SIZES = {
     "vocabulary_size": 3000,
     "width": 32,
-    "feed_forward_width": 64,
-    "num_heads": 1,
     "encoder_layers": 1,
     "decoder_layers": 1,
     "dropout": 0.1,
-    "positions": "learned",
-    "order": "pre",
     "max_length": 16,
+}
+OWN_SIZES = {
+    Transformer: {
+        "feed_forward_width": 64,
+        "num_heads": 1,
+        "positions": "learned",
+        "order": "pre",
+    },
+    RecurrentSeq2Seq: {},
+    ConvolutionalSeq2Seq: {},
 }
 LENGTH = 5
 # So many that to learn where to look is quicker than to learn how each is written.
@@ -38,18 +44,32 @@ def pairs(count, seed, with_unseen=False):
     return {"source": source, "target": np.concatenate([start, source[:, :-1]], axis=1)}, source
 
 
-def trained(**settings):
+def made(model_class, **settings):
+    sizes = {**SIZES, **OWN_SIZES[model_class]}
+    return model_class(model_class.config_class(**{**sizes, **settings}))
+
+
+def trained(model_class, **settings):
     keras.utils.set_random_seed(1)
-    model = Transformer(TransformerConfig(**SIZES, **settings))
+    model = made(model_class, **settings)
     model.compile(keras.optimizers.Adam(5e-3), TokenCrossEntropy())
     inputs, labels = pairs(64 * 300, seed=1)
     model.fit(inputs, labels, batch_size=64, epochs=1, verbose=0)
     return model
 
 
-@pytest.fixture(scope="module")
-def copying():
-    return trained(copies=True, coverage_weight=0.1)
+@pytest.fixture(
+    scope="module",
+    params=[
+        (Transformer, {}),
+        (RecurrentSeq2Seq, {"attention": "additive"}),
+        (ConvolutionalSeq2Seq, {}),
+    ],
+    ids=lambda param: param[0].__name__,
+)
+def copying(request):
+    model_class, settings = request.param
+    return trained(model_class, copies=True, coverage_weight=0.1, **settings)
 
 
 def share_right(model, search):
@@ -71,11 +91,12 @@ def test_tokens_that_no_target_had_are_copied(search, copying):
 
 
 def test_without_copying_they_cannot_come_out():
-    assert share_right(trained(), GreedySearch(lengths=LIMITS)) < 0.1
+    assert share_right(trained(Transformer), GreedySearch(lengths=LIMITS)) < 0.1
 
 
-def test_coverage_is_part_of_the_loss_that_fit_makes_smaller():
-    model = Transformer(TransformerConfig(**SIZES, coverage_weight=2.0))
+@pytest.mark.parametrize("model_class", OWN_SIZES)
+def test_coverage_is_part_of_the_loss_that_fit_makes_smaller(model_class):
+    model = made(model_class, coverage_weight=2.0)
     inputs, _ = pairs(8, seed=3)
     model(inputs, training=True)
     (loss,) = model.losses
@@ -84,8 +105,9 @@ def test_coverage_is_part_of_the_loss_that_fit_makes_smaller():
     assert model.losses == []
 
 
-def test_copying_needs_one_vocabulary():
+@pytest.mark.parametrize("model_class", OWN_SIZES)
+def test_copying_needs_one_vocabulary(model_class):
     with pytest.raises(
         ValueError, match=r"`copies` needs one vocabulary .* share_embeddings='all'"
     ):
-        TransformerConfig(**SIZES, copies=True, share_embeddings="target")
+        made(model_class, copies=True, share_embeddings="target")

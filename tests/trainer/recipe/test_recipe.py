@@ -121,6 +121,13 @@ def test_models_of_other_kinds(kind, config_class):
     assert "num_heads" not in recipe.to_dictionary()["model"]
 
 
+def test_copying_of_a_recurrent_model():
+    settings = {"copies": True, "coverage_weight": 1.0}
+    recipe = Recipe.from_dictionary(changed(TRANSLATION, model={"kind": "recurrent", **settings}))
+    config = recipe.model.make_config("translation", 300)
+    assert config == RecurrentSeq2SeqConfig(vocabulary_size=300, **settings)
+
+
 def test_a_transformer_need_not_be_named():
     assert Recipe.from_dictionary(TRANSLATION).model.kind == "transformer"
     assert Recipe.from_dictionary(LANGUAGE_MODEL).model.kind == "transformer"
