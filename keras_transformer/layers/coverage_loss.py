@@ -15,6 +15,12 @@ class CoverageLoss(keras.layers.Layer):
     `Σ_i min(a_i, c_i)`, where c is the sum of the attention of the tokens before it. The mean over
     the tokens of a batch is added with `add_loss`, in training alone.
 
+    The papers also tell the attention itself what c is. A recurrent decoder can do so, which goes
+    from token to token anyway: `RecurrentSeq2Seq` with `coverage_attention`. In a Transformer, and
+    in convolutions, the tokens of a target are scored all at once in training, when the attention
+    of those before them is not known yet. To wait for it would make them as sequential as a
+    recurrent decoder is; there, this loss is all.
+
     Args:
         weight: of this loss. The paper's 1.
 

@@ -23,6 +23,26 @@ class AttendedSource(NamedTuple):
         """Of keys and values `[B, S, M]`, what depends on them alone done once for all queries."""
         return cls(mechanism.prepare(key[:, None]), value, mask)
 
+    def for_each(self, rows):
+        """The source with a row for each of `rows` hypotheses, where they cannot share one."""
+        hypotheses = rows // tf.maximum(tf.shape(self.value)[0], 1)
+        return tf.nest.map_structure(
+            lambda each: None if each is None else tf.repeat(each, hypotheses, axis=0), self
+        )
+
+    def marked(self, mark, amounts):
+        """The source whose keys are larger by a vector, each as many times as it says.
+
+        Args:
+            mark: the vector, prepared as a key is.
+            amounts: float32 `[B, S]`.
+        """
+
+        def add(key, mark):  # [B, 1, S, …], [1, 1, 1, …]
+            return key + tf.cast(amounts, key.dtype)[:, None, :, None] * mark
+
+        return self._replace(key=tf.nest.map_structure(add, self.key, mark))
+
 
 def attend_to_source(mechanism, query, source, position, return_weights=False, training=None):
     """Lets each query attend to its source, with one head and without projections.

@@ -4,7 +4,7 @@ import dataclasses
 
 import keras
 
-from keras_transformer.checks import require_choice, require_even
+from keras_transformer.checks import require_boolean, require_choice, require_even
 from keras_transformer.layers.recurrence import CELLS
 from keras_transformer.models.embedding_tables import make_tables
 from keras_transformer.models.output_head import OutputHead
@@ -31,15 +31,22 @@ class RecurrentSeq2SeqConfig(SourceConfig):
 
     Attributes: those of `SourceConfig`, and
         cell: "lstm" or "gru".
+        coverage_attention: whether the attention is told what it has attended to before, see
+            `AttentionRecurrence`; the papers do so with attention="additive". What it costs to go
+            there again is another setting, `coverage_weight`.
     """
 
     cell: str = "lstm"
+    coverage_attention: bool = False
 
     presets = RECURRENT_PRESETS
 
     def __post_init__(self):
         super().__post_init__()
         require_choice("cell", self.cell, CELLS)
+        require_boolean("coverage_attention", self.coverage_attention)
+        if self.coverage_attention:
+            self.require_usable("attention", is_cached=True, is_cross=True, has_marked_keys=True)
         require_even("width", self.width)  # half for each direction
 
 

@@ -25,6 +25,7 @@ class RecurrentDecoder(StepwiseDecoder, TokenReader):
             cell=config.cell,
             attention=config.mechanism("attention"),
             dropout=config.dropout,
+            coverage_attention=config.coverage_attention,
             name=name,
             dtype=dtype,
         )

@@ -29,8 +29,8 @@ class TransformerConfig(ModelConfig):
             and output) or "none".
         copies: whether tokens of the source can be copied, see `PointerGenerator`; needs one
             vocabulary for both, as `share_embeddings="all"` does.
-        coverage_weight: of the loss for attending to the same place again, see `CoverageLoss`; 0
-            for none.
+        coverage_weight: of the loss for attending to the same place again; 0 for none. Why coverage
+            is no input of the attention here, as in `RecurrentSeq2Seq`, is told by `CoverageLoss`.
         reads_source_depths: whether each source token comes with its depth in a dependency tree, as
             a third input, "source_depths"; see `StructuralPositions`.
     """

@@ -82,6 +82,8 @@ RECURRENT_VARIANTS = [
     {"cell": "lstm", "depth": 2},
     {"cell": "gru", "share_embeddings": "target", "target_vocabulary_size": 31},
     {"copies": True, "coverage_weight": 1.0},
+    {"coverage_attention": True, "cell": "gru", "depth": 2},
+    {"coverage_attention": True, "attention": "additive", "copies": True, "coverage_weight": 0.5},
 ]
 CONVOLUTIONAL_VARIANTS = [
     {"kernel_width": 3, "depth": 2},
@@ -151,12 +153,11 @@ BLOCKLESS = [
     (make, variant)
     for make, variants in [(recurrent, RECURRENT_VARIANTS), (convolutional, CONVOLUTIONAL_VARIANTS)]
     for variant in [{}, *variants]
-    if not variant or "copies" in variant
+    if not variant or not {"copies", "coverage_attention"}.isdisjoint(variant)
 ]
 every_blockless_model = pytest.mark.parametrize(
     ("make", "variant"), BLOCKLESS, ids=[f"{m.__name__}-{name_of(v)}" for m, v in BLOCKLESS]
 )
-every_source_model = pytest.mark.parametrize("make", [transformer, recurrent, convolutional])
 every_decoder = pytest.mark.parametrize("variant", DECODER_VARIANTS, ids=name_of)
 
 

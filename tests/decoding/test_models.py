@@ -98,6 +98,7 @@ def rules_of_prompts():
         yield Rules((reference.no_repeat_ngram(2),), prompt, minimum, maximum)
 
 
+COVERING = {"attention": "additive", "copies": True, "coverage_attention": True}
 BEAMS = {"beams": 3, "n_best": 2, "length_penalty": 0.6}
 
 
@@ -108,7 +109,7 @@ BEAMS = {"beams": 3, "n_best": 2, "length_penalty": 0.6}
         (Transformer, {"attention": "rotary", "num_key_value_heads": 2, "depth": 2}),
         (Transformer, {"copies": True}),
         (RecurrentSeq2Seq, {"cell": "lstm", "depth": 2}),
-        (RecurrentSeq2Seq, {"copies": True}),
+        (RecurrentSeq2Seq, COVERING),
         (ConvolutionalSeq2Seq, {"kernel_width": 3, "depth": 2}),
         (ConvolutionalSeq2Seq, {"copies": True}),
     ],
@@ -178,7 +179,7 @@ def test_sampling(model_class):
     [
         (Transformer, {"positions": "learned"}, BeamSearch(lengths=LENGTHS, **BEAMS)),
         (RecurrentSeq2Seq, {}, BeamSearch(lengths=LENGTHS, **BEAMS)),
-        (RecurrentSeq2Seq, {"copies": True}, BeamSearch(lengths=LENGTHS, **BEAMS)),
+        (RecurrentSeq2Seq, COVERING, BeamSearch(lengths=LENGTHS, **BEAMS)),
         (ConvolutionalSeq2Seq, {"copies": True}, BeamSearch(lengths=LENGTHS, **BEAMS)),
         (
             LanguageModel,
@@ -189,7 +190,7 @@ def test_sampling(model_class):
     ids=[
         "transformer-beam",
         "recurrent-beam",
-        "copying-beam",
+        "covering-beam",
         "convolutional-beam",
         "language_model-sampling",
     ],

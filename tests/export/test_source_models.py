@@ -11,14 +11,15 @@ from keras_transformer.export.signatures import check_signatures
 from keras_transformer.text import ByteTokenizer
 
 COPYING = {"copies": True, "coverage_weight": 1.0}
+COVERING = {"attention": "additive", "coverage_attention": True, **COPYING}
 
 
 @pytest.mark.parametrize(
     ("model_class", "settings", "xla"),
     [
         (RecurrentSeq2Seq, {}, False),
-        (RecurrentSeq2Seq, COPYING, False),
-        (RecurrentSeq2Seq, COPYING, True),
+        (RecurrentSeq2Seq, COVERING, False),
+        (RecurrentSeq2Seq, COVERING, True),
         (ConvolutionalSeq2Seq, {}, False),
         (ConvolutionalSeq2Seq, COPYING, False),
     ],

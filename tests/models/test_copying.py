@@ -62,7 +62,7 @@ def trained(model_class, **settings):
     scope="module",
     params=[
         (Transformer, {}),
-        (RecurrentSeq2Seq, {"attention": "additive"}),
+        (RecurrentSeq2Seq, {"attention": "additive", "coverage_attention": True}),
         (ConvolutionalSeq2Seq, {}),
     ],
     ids=lambda param: param[0].__name__,

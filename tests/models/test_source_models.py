@@ -57,6 +57,16 @@ def test_presets_have_sizes_of_their_own(config_class):
             {"attention": "shaw"},
             "`attention`: The attention mechanism 'shaw' cannot attend from one",
         ),
+        (
+            RecurrentSeq2SeqConfig,
+            {"attention": "location_based", "coverage_attention": True},
+            "`attention`: .* 'location_based' cannot see what marks a key .* Use one of 'additive'",
+        ),
+        (
+            RecurrentSeq2SeqConfig,
+            {"coverage_attention": "yes"},
+            "`coverage_attention` must be True or False; got 'yes'",
+        ),
         (ConvolutionalSeq2SeqConfig, {"kernel_width": 0}, "`kernel_width` must be a whole number"),
         (ConvolutionalSeq2SeqConfig, {"positions": "auto"}, "`positions` must be one of 'learned'"),
         (

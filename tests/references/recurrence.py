@@ -57,6 +57,7 @@ def attention_recurrence(layer, inputs, memory):
     each = layer.cells[0].parts
     states = [tuple(parts[i * each : (i + 1) * each]) for i in range(len(layer.cells))]
     attentional, outputs, attention = np.zeros(layer.width), [], []
+    mark, coverage = weights.get("coverage_mark", np.zeros(layer.width)), np.zeros(len(memory))
     for t, vector in enumerate(inputs):
         fed = vector @ weights_of(layer.cells[0])["kernel"] + attentional @ weights["feed_kernel"]
         for i, cell in enumerate(layer.cells):
@@ -64,7 +65,9 @@ def attention_recurrence(layer, inputs, memory):
                 fed = states[i - 1][0] @ weights_of(cell)["kernel"]
             states[i] = advance(cell, fed, states[i])
         query = states[-1][0]
-        context, seen = attend(layer.mechanism, query, memory, memory, t)
+        marked = memory + np.outer(coverage, mark)
+        context, seen = attend(layer.mechanism, query, marked, memory, t)
+        coverage = coverage + seen
         attentional = np.tanh(np.concatenate([context, query]) @ weights["attentional_kernel"])
         attention.append(seen)
         outputs.append(attentional)

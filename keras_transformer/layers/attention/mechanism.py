@@ -142,6 +142,7 @@ class AttentionMechanism(keras.layers.Layer):
         is_cross=False,
         is_packed=False,
         has_query_mask=False,
+        has_marked_keys=False,
     ):
         """Raises `ValueError` when asked for what this mechanism cannot do."""
         wanted = {
@@ -153,13 +154,15 @@ class AttentionMechanism(keras.layers.Layer):
                 has_query_mask,
                 "take a mask that differs from query to query, only one of keys, [B, 1, 1, S]",
             ),
+            "reads_keys": (has_marked_keys, "see what marks a key (coverage): it looks at none"),
         }
+        needed = [attribute for attribute, (is_wanted, _) in wanted.items() if is_wanted]
         for attribute, (is_wanted, what) in wanted.items():
             if is_wanted and not getattr(self, attribute):
                 able = ", ".join(
                     repr(name)
                     for name, kind in sorted(MECHANISMS.items())
-                    if getattr(kind, attribute)
+                    if all(getattr(kind, other) for other in needed)
                 )
                 raise ValueError(
                     f"The attention mechanism {self.registered_name or type(self).__name__!r} "

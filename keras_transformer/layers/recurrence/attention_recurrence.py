@@ -3,7 +3,7 @@
 import keras
 import tensorflow as tf
 
-from keras_transformer.checks import require_positive_integer, require_rate
+from keras_transformer.checks import require_boolean, require_positive_integer, require_rate
 from keras_transformer.layers.attention.mechanism import make_mechanism, serialize_mechanism
 from keras_transformer.layers.dropout import Dropout
 from keras_transformer.layers.recurrence.cell import make_cell
@@ -20,6 +20,14 @@ class AttentionRecurrence(keras.layers.Layer):
     make the attentional vector `tanh(W [context; state])`. It is the output, and beside the next
     input ("input feeding"), so that a step knows what was attended to before.
 
+    With `coverage_attention` a step also knows how much each place has been attended to: the sum c
+    of the weights so far marks the keys, `k_i + c_i u` with a learned vector u, before they are
+    scored (See et al. 2017, "Get To The Point: Summarization with Pointer-Generator Networks",
+    equation 11; before them Tu et al. 2016, "Modeling Coverage for Neural Machine Translation",
+    section 3). With the papers' additive scores that is their term, as `U (k + c u)` is
+    `U k + c (U u)`; other mechanisms that read keys get its counterpart. The vector begins at 0,
+    where coverage changes nothing.
+
     The cells' first states are made from the mean of the memory (Sennrich et al. 2017, "Nematus: a
     Toolkit for Neural Machine Translation", section 2).
 
@@ -34,12 +42,13 @@ class AttentionRecurrence(keras.layers.Layer):
         dropout: rate on what a layer passes on. Whatever is dropped, is in all steps of a sequence
             (Gal & Ghahramani 2016, "A Theoretically Grounded Application of Dropout in Recurrent
             Neural Networks").
+        coverage_attention: whether keys are marked with what has been attended to.
 
     Call arguments:
         inputs: `[B, T, M]`.
         memory: `[B, S, M]`.
-        prepared_memory: in place of `memory` and its mask, what `prepare_memory` gave, once for all
-            calls.
+        prepared_memory: with a `state`, in place of `memory` and its mask, what `prepare_memory`
+            gave, once for all calls.
         state: what `initial_state` gave, or the call before this one; with it, `inputs` are the
             next steps alone, and there may be N rows for each of the memory, see
             `attend_to_source`. The state after them is returned last.
@@ -61,9 +70,11 @@ class AttentionRecurrence(keras.layers.Layer):
         cell="lstm",
         attention="scaled_dot_product",
         dropout=0.0,
+        coverage_attention=False,
         **kwargs,
     ):
-        super().__init__(**kwargs)
+        # Keras would cast all that comes in, and coverage is a sum, not for half precision.
+        super().__init__(autocast=False, **kwargs)
         self.width = require_positive_integer("width", width)
         self.num_layers = require_positive_integer("num_layers", num_layers)
         self.cell = cell
@@ -73,7 +84,10 @@ class AttentionRecurrence(keras.layers.Layer):
             for i in range(self.num_layers)
         ]
         self.mechanism = make_mechanism(attention, name="mechanism", dtype=self.dtype_policy)
-        self.mechanism.check_use(is_cached=True, is_cross=True)
+        self.coverage_attention = require_boolean("coverage_attention", coverage_attention)
+        self.mechanism.check_use(
+            is_cached=True, is_cross=True, has_marked_keys=self.coverage_attention
+        )
         self.dropout_layer = Dropout(self.dropout, dtype=self.dtype_policy)
         self.bridge = keras.layers.Dense(
             self.num_layers * self.cells[0].parts * self.width,
@@ -101,6 +115,10 @@ class AttentionRecurrence(keras.layers.Layer):
         self.attentional_kernel = self.add_weight(
             name="attentional_kernel", shape=(2 * self.width, self.width)
         )
+        if self.coverage_attention:
+            self.coverage_mark = self.add_weight(
+                name="coverage_mark", shape=(self.width,), initializer="zeros"
+            )
         self.built = True
 
     def call(
@@ -120,6 +138,10 @@ class AttentionRecurrence(keras.layers.Layer):
         source = prepared_memory
         if source is None:
             source = self.prepare_memory(memory, memory_mask)
+        if self.coverage_attention:
+            mark = self._prepared_mark()
+            if is_stepping:  # hypotheses have not attended to the same places
+                source = source.for_each(tf.shape(inputs)[0])
         weights = [cell.read() for cell in self.cells]
         feed_kernel = tf.cast(self.feed_kernel, self.compute_dtype)
         attentional_kernel = tf.cast(self.attentional_kernel, self.compute_dtype)
@@ -132,20 +154,27 @@ class AttentionRecurrence(keras.layers.Layer):
                 entering = self.cells[i].project(drop[i - 1](cells[-1][0]), weights[i])
                 cells.append(self.cells[i].advance(entering, state["cells"][i], weights[i]))
             output = cells[-1][0]  # [B, M]
+            has_coverage = self.coverage_attention
+            attended = source.marked(mark, state["coverage"]) if has_coverage else source
             context, attention = attend_to_source(
                 self.mechanism,
                 output[:, None],
-                source,
+                attended,
                 offset + time,
-                return_weights=return_weights,
+                return_weights=return_weights or has_coverage,
                 training=training,
             )
             both = tf.concat([context[:, 0], output], axis=-1)  # [B, 2·M]
             attentional = drop[-1](tf.tanh(tf.matmul(both, attentional_kernel)))
             found = (attentional, attention[:, 0]) if return_weights else (attentional,)
-            return found, {"cells": tuple(cells), "attentional": attentional}
+            new = {"cells": tuple(cells), "attentional": attentional}
+            if has_coverage:
+                coverage = state["coverage"] + tf.cast(attention[:, 0], tf.float32)  # [B, S]
+                new["coverage"] = tf.ensure_shape(coverage, state["coverage"].shape)
+            return found, new
 
-        projected = self.cells[0].project(tf.transpose(inputs, [1, 0, 2]), weights[0])
+        inputs = tf.transpose(tf.cast(inputs, self.compute_dtype), [1, 0, 2])  # [T, B, M]
+        projected = self.cells[0].project(inputs, weights[0])
         found, state = run_over_time(
             advance,
             (projected,),  # [T, B, G·M]
@@ -166,7 +195,8 @@ class AttentionRecurrence(keras.layers.Layer):
         """The state before the first step.
 
         - "cells": for each cell a tuple of states `[B, M]`;
-        - "attentional": the latest output `[B, M]`, of which there is none yet: zeros.
+        - "attentional": the latest output `[B, M]`, of which there is none yet: zeros;
+        - "coverage": the sums of the attention's weights `[B, S]`, with `coverage_attention`.
 
         Args:
             memory: `[B, S, M]`.
@@ -181,10 +211,18 @@ class AttentionRecurrence(keras.layers.Layer):
         made = self.bridge(tf.cast(mean, self.compute_dtype))  # [B, layers·parts·M]
         parts = tf.split(made, self.num_layers * self.cells[0].parts, axis=-1)
         each = self.cells[0].parts
-        return {
+        state = {
             "cells": tuple(tuple(parts[i * each : (i + 1) * each]) for i in range(self.num_layers)),
             "attentional": tf.zeros_like(parts[0]),
         }
+        if self.coverage_attention:
+            state["coverage"] = tf.zeros_like(counts[..., 0])
+        return state
+
+    def _prepared_mark(self):
+        """The vector that marks keys, as a key of its own that is prepared."""
+        mark = tf.cast(self.coverage_mark, self.compute_dtype)
+        return self.mechanism.prepare(mark[None, None, None])
 
     def _make_drops(self, rows, training):
         """A function for each layer that drops the same part of its output in every step."""
@@ -213,4 +251,5 @@ class AttentionRecurrence(keras.layers.Layer):
             "cell": self.cell,
             "attention": serialize_mechanism(self.mechanism),
             "dropout": self.dropout,
+            "coverage_attention": self.coverage_attention,
         }

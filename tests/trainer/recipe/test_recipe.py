@@ -121,11 +121,13 @@ def test_models_of_other_kinds(kind, config_class):
     assert "num_heads" not in recipe.to_dictionary()["model"]
 
 
-def test_copying_of_a_recurrent_model():
-    settings = {"copies": True, "coverage_weight": 1.0}
+def test_copying_and_coverage_of_a_recurrent_model():
+    settings = {"copies": True, "coverage_attention": True, "coverage_weight": 1.0}
     recipe = Recipe.from_dictionary(changed(TRANSLATION, model={"kind": "recurrent", **settings}))
     config = recipe.model.make_config("translation", 300)
     assert config == RecurrentSeq2SeqConfig(vocabulary_size=300, **settings)
+    (mistake,) = mistakes(TRANSLATION, model={"coverage_attention": True})
+    assert mistake.startswith("`model.coverage_attention` is no setting of a model of the kind 'tr")
 
 
 def test_a_transformer_need_not_be_named():
