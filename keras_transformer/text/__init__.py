@@ -17,6 +17,7 @@ from keras_transformer.text.tokenizer import (
     tokenizer_class,
 )
 from keras_transformer.text.tokenizer_pair import TokenizerPair
+from keras_transformer.text.word_numbers import NO_HEAD, number_words
 from keras_transformer.text.wordpiece_tokenizer import WordPieceTokenizer
 
 for _module in pkgutil.iter_modules(__path__):
@@ -24,6 +25,7 @@ for _module in pkgutil.iter_modules(__path__):
 
 __all__ = [
     "END_ID",
+    "NO_HEAD",
     "PADDING_ID",
     "START_ID",
     "UNKNOWN_ID",
@@ -34,6 +36,7 @@ __all__ = [
     "WordPieceTokenizer",
     "learn_tokenizer",
     "load_tokenizer",
+    "number_words",
     "registered_tokenizers",
     "tokenizer_class",
 ]

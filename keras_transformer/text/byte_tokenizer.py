@@ -48,6 +48,15 @@ class ByteTokenizer(Tokenizer, registered_name="bytes"):
         characters = tf.gather(self._byte_strings, ids.values - FIRST_PIECE_ID)
         return tf.strings.reduce_join(ids.with_values(characters), axis=-1)
 
+    def word_sizes(self, words):
+        """Bytes; a space counts with the word after it, so that the first word has none."""
+        sizes = tf.strings.length(words.values) + 1
+        is_first = tf.ragged.range(words.row_lengths()).values == 0
+        return words.with_values(sizes - tf.cast(is_first, tf.int32))
+
+    def _sizes_of_pieces(self):
+        return [1] * 256
+
     @classmethod
     def from_bytes(cls, content, settings, origin):
         return cls()

@@ -2,6 +2,7 @@
 
 import functools
 import itertools
+import re
 
 import numpy as np
 import tensorflow as tf
@@ -93,6 +94,17 @@ class SentencePieceTokenizer(Tokenizer, registered_name="sentencepiece"):
 
     def spellings(self, strings):
         return tf.strings.regex_replace(super().spellings(strings), "\u2581", " ")
+
+    def word_sizes(self, words):
+        """Bytes, as the model sees them: with a space before each word, "▁" and U+0010 escaped."""
+        texts = self.normalize(words.values)
+        escaped = tf.strings.regex_replace(tf.strings.regex_replace(texts, "\x10", "10"), "▁", "10")
+        return words.with_values(tf.strings.length(escaped) + 1)
+
+    def _sizes_of_pieces(self):
+        for piece in self.vocabulary()[FIRST_PIECE_ID:]:
+            is_byte = re.fullmatch(r"<0x[0-9A-F]{2}>", piece)
+            yield 1 if is_byte else len(piece.replace("▁", " ").encode())
 
     @functools.cached_property
     def _sampler(self):

@@ -1,5 +1,8 @@
 """The one interface between strings and ids, and the registry of those who offer it."""
 
+import functools
+
+import numpy as np
 import tensorflow as tf
 
 from keras_transformer.checks import require_choice, require_rank
@@ -24,8 +27,8 @@ class Tokenizer(tf.Module):
     ```
 
     It passes its pieces (all but the four special ids) to `Tokenizer.__init__` and answers
-    `normalize`, `_split`, `_join`, `settings`, `to_bytes` and `from_bytes`, and `learn` if it can
-    be learned.
+    `normalize`, `_split`, `_join`, `settings`, `to_bytes` and `from_bytes`, `word_sizes` and
+    `_sizes_of_pieces` if it is to be used with trees, and `learn` if it can be learned.
 
     Args:
         pieces: The pieces as a person reads them, in the order of their ids; the first has id 4.
@@ -36,6 +39,8 @@ class Tokenizer(tf.Module):
     file_name = None
     #: Whether there are texts that it cannot spell, and gives the id UNKNOWN for.
     has_unknowns = False
+    #: How much of a text the id UNKNOWN takes up, if it is ever given; see `word_sizes`.
+    unknown_size = 0
 
     def __init_subclass__(cls, registered_name, **keywords):
         super().__init_subclass__(**keywords)
@@ -71,6 +76,32 @@ class Tokenizer(tf.Module):
         an unknown one is spelt as it stands in the text.
         """
         return self.tokens(self.tokenize(strings))
+
+    # Words.
+
+    def word_sizes(self, words):
+        """Returns how much of a text each of its words takes up, int32 `RaggedTensor` [B, None].
+
+        The text is the words with a space between them. What is counted is the tokenizer's own
+        affair, the same as in `token_sizes`; see `number_words`.
+
+        Args:
+            words: strings, a `RaggedTensor` [B, None].
+        """
+        raise UserError(
+            f"A {self.registered_name!r} tokenizer does not tell which word a token belongs to: it "
+            "cannot be used with trees. Use a 'sentencepiece', 'wordpiece' or 'bytes' tokenizer, "
+            "or implement `word_sizes` and `_sizes_of_pieces`."
+        )
+
+    @functools.cached_property
+    def token_sizes(self):
+        """How much of a text each id takes up, an int32 array [V]; see `word_sizes`."""
+        return np.array([0, self.unknown_size, 0, 0, *self._sizes_of_pieces()], np.int32)
+
+    def _sizes_of_pieces(self):
+        """Yields how much of a text each piece takes up, in the order of their ids."""
+        raise NotImplementedError
 
     def _is_piece(self, ids):
         return (ids >= FIRST_PIECE_ID) & (ids < self.vocabulary_size)

@@ -62,6 +62,7 @@ class WordPieceTokenizer(Tokenizer, registered_name="wordpiece"):
 
     file_name = "vocabulary.txt"
     has_unknowns = True
+    unknown_size = 1  # a whole word
 
     def __init__(self, pieces, lowercase=False):
         import tensorflow_text
@@ -135,6 +136,14 @@ class WordPieceTokenizer(Tokenizer, registered_name="wordpiece"):
             self._spell(of_word.values),
         )
         return ids.with_values(of_word.with_values(texts)).merge_dims(-2, -1)
+
+    def word_sizes(self, words):
+        """Words between white space: a word of the tree may hold several, or none."""
+        sizes = split_words(words.values, self._lowercase).row_lengths()
+        return words.with_values(tf.cast(sizes, tf.int32))
+
+    def _sizes_of_pieces(self):
+        return [0 if piece.startswith(CONTINUATION) else 1 for piece in self._pieces]
 
     def settings(self):
         return {"lowercase": self._lowercase}

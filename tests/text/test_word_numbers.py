@@ -1,0 +1,107 @@
+"""Which word each token belongs to, for every tokenizer."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from keras_transformer.errors import UserError
+from keras_transformer.text import ByteTokenizer, Tokenizer, number_words
+from tests.text.test_tokenizer_round_trip import HARD
+
+# What a column of a file can hold: no tabs, no ends of lines, at least a character.
+FORMS = st.one_of(
+    st.text(min_size=1),
+    st.sampled_from(HARD).filter(bool),
+    st.text(alphabet=st.sampled_from("abcdeéüßДжλσςΣअआ日本語한국 \xa0,.()#▁\x10"), min_size=1),
+).map(lambda form: form.replace("\t", " ").replace("\n", " "))
+SENTENCES = st.lists(st.lists(FORMS, min_size=1, max_size=6), min_size=1, max_size=5)
+
+examples = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+every_kind = pytest.mark.parametrize(
+    "kind", ["bytes", "unigram", "bpe", "wordpiece", "wordpiece_lowercase"]
+)
+
+
+def texts_of(sentences):
+    return [" ".join(words).encode() for words in sentences]
+
+
+def numbers_of(tokenizer, ids, sentences):
+    """The numbers of padded ids, from a graph that knows no shapes."""
+    sizes = tokenizer.word_sizes(tf.ragged.constant(sentences, ragged_rank=1))
+    matrix = tf.TensorSpec([None, None], tf.int32)
+    function = tf.function(
+        lambda *given: number_words(tokenizer, *given), input_signature=[matrix, matrix]
+    )
+    return function(ids.to_tensor(), sizes.to_tensor()).numpy()
+
+
+def check(tokenizer, ids, sentences):
+    """The tokens of the first n words spell the first n words, for each n."""
+    numbers = numbers_of(tokenizer, ids, sentences)
+    for row, words in enumerate(sentences):
+        count = int(ids[row].shape[0])
+        of_row = numbers[row, :count]
+        assert np.all(np.diff(of_row) >= 0)
+        assert np.all((of_row >= 1) & (of_row <= len(words)))
+        assert not numbers[row, count:].any()
+        for n in range(1, len(words) + 1):
+            kept = tf.ragged.constant([ids[row].numpy()[of_row <= n].tolist()], tf.int32)
+            expected = tokenizer.normalize([" ".join(words[:n])])[0].numpy()
+            if tokenizer.has_unknowns:
+                spelt = tokenizer.spellings([" ".join(words)])[0].numpy()[of_row <= n]
+                assert b"".join(spelt).removeprefix(b" ") == expected
+            else:
+                assert tokenizer.detokenize(kept)[0].numpy() == expected
+
+
+@every_kind
+@examples
+@given(sentences=SENTENCES)
+def test_every_token_has_its_word(tokenizers, kind, sentences):
+    tokenizer = tokenizers[kind]
+    check(tokenizer, tokenizer.tokenize(texts_of(sentences)), sentences)
+
+
+@every_kind
+def test_on_real_names(tokenizers, corpus, kind):
+    tokenizer = tokenizers[kind]
+    sentences = [line.split(" ") for line in corpus[::150]]
+    check(tokenizer, tokenizer.tokenize(texts_of(sentences)), sentences)
+
+
+@pytest.mark.parametrize("kind", ["unigram", "bpe"])
+def test_however_a_text_is_cut(tokenizers, corpus, kind):
+    tokenizer = tokenizers[kind]
+    sentences = [line.split(" ") for line in corpus[::400]]
+    for seed in range(3):
+        check(tokenizer, tokenizer.sample(texts_of(sentences), seed), sentences)
+
+
+def test_a_tokenizer_that_knows_no_words():
+    """What one says that does not implement it: no kind is made up, as all would know of it."""
+    with pytest.raises(UserError, match="tokenizer does not tell which word a token belongs to"):
+        Tokenizer.word_sizes(ByteTokenizer(), tf.ragged.constant([["a"]]))
+
+
+def test_specials_are_in_no_word():
+    tokenizer = ByteTokenizer()
+    ids = tf.constant([[2, *tokenizer.tokenize(["a b"])[0].numpy(), 3, 0]])
+    sizes = tokenizer.word_sizes(tf.ragged.constant([["a", "b"]])).to_tensor()
+    assert number_words(tokenizer, ids, sizes).numpy().tolist() == [[0, 1, 2, 2, 0, 0]]
+
+
+def test_what_no_word_accounts_for():
+    """More text than words, and no words at all: such tokens are in none."""
+    tokenizer = ByteTokenizer()
+    ids = tokenizer.tokenize(["ab c", "ab c"]).to_tensor()
+    sizes = tokenizer.word_sizes(tf.ragged.constant([["ab"], []], tf.string, ragged_rank=1))
+    assert number_words(tokenizer, ids, sizes.to_tensor()).numpy().tolist() == [
+        [1, 1, 0, 0],
+        [0, 0, 0, 0],
+    ]
+    nothing = tf.zeros([2, 0], tf.int32)
+    assert not number_words(tokenizer, ids, nothing).numpy().any()
+    assert number_words(tokenizer, nothing, nothing).shape == (2, 0)
