@@ -1,7 +1,7 @@
 """What a Keras user composes.
 
 Shapes, here and everywhere: B batch, T query length, S key length, L cache length, H heads, K heads
-of keys and values, D head width, M model width, F feed-forward width, V vocabulary.
+of keys and values, D head width, M model width, F feed-forward width, V vocabulary, W words.
 """
 
 from keras_transformer.layers.attention import MECHANISMS, AttentionMechanism
@@ -21,6 +21,7 @@ from keras_transformer.layers.attention.rotary import Rotary
 from keras_transformer.layers.attention.scaled_dot_product import ScaledDotProduct
 from keras_transformer.layers.attention.shaw import ShawRelative
 from keras_transformer.layers.attention.softmax_attention import SoftmaxAttention
+from keras_transformer.layers.attention.structural import Structural
 from keras_transformer.layers.convolutional_decoder_block import ConvolutionalDecoderBlock
 from keras_transformer.layers.convolutional_encoder_block import ConvolutionalEncoderBlock
 from keras_transformer.layers.convolutional_memory import ConvolutionalMemory
@@ -45,6 +46,7 @@ from keras_transformer.layers.recurrence.long_short_term_memory import LongShort
 from keras_transformer.layers.rms_normalization import RMSNormalization
 from keras_transformer.layers.token_embedding import TokenEmbedding
 from keras_transformer.layers.transformer_block import TransformerBlock
+from keras_transformer.layers.tree_positions import TreePositions
 
 __all__ = [
     "MECHANISMS",
@@ -85,9 +87,11 @@ __all__ = [
     "ShawRelative",
     "SinusoidalPositions",
     "SoftmaxAttention",
+    "Structural",
     "StructuralPositions",
     "TokenEmbedding",
     "TransformerBlock",
+    "TreePositions",
     "register_mechanism",
     "register_positions",
 ]

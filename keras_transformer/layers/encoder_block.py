@@ -18,7 +18,7 @@ class EncoderBlock(TransformerBlock):
 
     Call arguments:
         inputs: `[B, T, M]`.
-        attention_mask: see `MultiHeadAttention`.
+        attention_mask, relations: see `MultiHeadAttention`.
         return_weights: whether to return the attention weights `[B, H, T, T]` as well.
 
     Example:
@@ -34,6 +34,7 @@ class EncoderBlock(TransformerBlock):
         inputs,
         attention_mask=None,
         return_weights=False,
+        relations=None,
         mask=None,  # Keras puts the implicit mask of `inputs` here when it is the only tensor …
         inputs_mask=None,  # … and here when it is not.
         training=None,
@@ -46,13 +47,19 @@ class EncoderBlock(TransformerBlock):
             attention_mask=attention_mask,
             query_mask=inputs_mask if mask is None else mask,
             return_weights=return_weights,
+            relations=relations,
         )
         outputs = self.feed(outputs, training)
         return (outputs, *weights) if return_weights else outputs
 
-    def compute_output_spec(self, inputs, attention_mask=None, return_weights=False, **kwargs):
+    def compute_output_spec(
+        self, inputs, attention_mask=None, return_weights=False, relations=None, **kwargs
+    ):
         return self.self_attention.compute_output_spec(
-            inputs, attention_mask=attention_mask, return_weights=return_weights
+            inputs,
+            attention_mask=attention_mask,
+            return_weights=return_weights,
+            relations=relations,
         )
 
     def compute_output_shape(self, inputs_shape):

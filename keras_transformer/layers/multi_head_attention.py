@@ -59,6 +59,8 @@ class MultiHeadAttention(keras.layers.Layer):
         projected_memory: for cross-attention step by step: what `project_memory` gave, in place of
             `memory`. `query` may have N rows for each of its rows, one after the other: those of N
             hypotheses that share a memory.
+        relations: how queries and keys are related, int32 `[B, T, S]`, for a mechanism that reads
+            it, such as "structural".
 
     Returns:
         `[B, T, M]`, or a tuple of it and, as asked for, weights and cache.
@@ -145,13 +147,14 @@ class MultiHeadAttention(keras.layers.Layer):
         cache=None,
         offset=0,
         projected_memory=None,
+        relations=None,
         mask=None,  # Keras puts the implicit mask of `query` here when it is the only tensor …
         query_mask=None,  # … and here when it is not.
         memory_mask=None,
         training=None,
     ):
         is_cross = memory is not None or projected_memory is not None
-        self._check_use(query, memory, attention_mask, use_causal_mask, cache, is_cross)
+        self._check_use(query, memory, attention_mask, use_causal_mask, cache, is_cross, relations)
         shape = ops.shape(query)
         if projected_memory is not None:
             query = self._side_by_side(query, projected_memory)
@@ -180,6 +183,7 @@ class MultiHeadAttention(keras.layers.Layer):
             use_causal_mask=use_causal_mask,
             return_weights=return_weights,
             training=training,
+            **({} if relations is None else {"relations": relations}),
         )
         context, *weights = context if return_weights else (context,)
         joined = self._join(context)
@@ -295,13 +299,20 @@ class MultiHeadAttention(keras.layers.Layer):
         key_mask = ops.expand_dims(ops.cast(key_mask, "bool"), (1, 2))  # [B, 1, 1, S]
         return key_mask if attention_mask is None else ops.logical_and(attention_mask, key_mask)
 
-    def _check_use(self, query, memory, attention_mask, use_causal_mask, cache, is_cross):
+    def _check_use(
+        self, query, memory, attention_mask, use_causal_mask, cache, is_cross, relations
+    ):
         self.mechanism.check_use(
-            is_causal=use_causal_mask, is_cached=cache is not None, is_cross=is_cross
+            is_causal=use_causal_mask,
+            is_cached=cache is not None,
+            is_cross=is_cross,
+            has_relations=relations is not None,
         )
         require_rank("query", query, {3: "B, T, M"})
         if memory is not None:
             require_rank("memory", memory, {3: "B, S, N"})
+        if relations is not None:
+            require_rank("relations", relations, {3: "B, T, S"})
         if attention_mask is None:
             return
         if len(attention_mask.shape) == 2:
@@ -346,10 +357,11 @@ class MultiHeadAttention(keras.layers.Layer):
         return_weights=False,
         cache=None,
         projected_memory=None,
+        relations=None,
         **kwargs,
     ):
         is_cross = memory is not None or projected_memory is not None
-        self._check_use(query, memory, attention_mask, use_causal_mask, cache, is_cross)
+        self._check_use(query, memory, attention_mask, use_causal_mask, cache, is_cross, relations)
         outputs = [keras.KerasTensor(query.shape, dtype=self.compute_dtype)]
         if return_weights:
             if isinstance(cache, GrowingCache):

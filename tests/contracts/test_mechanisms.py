@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 from keras_transformer.layers import MECHANISMS, MultiHeadAttention, register_mechanism
+from keras_transformer.layers.attention.structural import UNRELATED
 from tests.references.mechanisms import reference_of, settings_of
 
 B, H, T, D = 3, 4, 7, 6
@@ -19,6 +20,9 @@ every_causal_mechanism = pytest.mark.parametrize(
 )
 every_cached_mechanism = pytest.mark.parametrize(
     "name", sorted(name for name, kind in MECHANISMS.items() if kind.supports_cache)
+)
+every_relation_mechanism = pytest.mark.parametrize(
+    "name", sorted(name for name, kind in MECHANISMS.items() if kind.reads_relations)
 )
 every_cross_mechanism = pytest.mark.parametrize(
     "name", sorted(name for name, kind in MECHANISMS.items() if kind.supports_cross)
@@ -313,6 +317,76 @@ def test_projected_memory_equals_memory(name, random):
     )
 
 
+# --- relations ------------------------------------------------------------------------------------
+
+
+def some_relations(random):
+    """Relations `[B, T, T]`, far and near, and a token in each row that has none; as a list too."""
+    relations = random.integers(-4, 5, (B, T, T))
+    relations[:, 3] = relations[:, :, 3] = UNRELATED
+    known = [[[None if r == UNRELATED else r for r in row] for row in of] for of in relations]
+    return tf.constant(relations, tf.int32), known
+
+
+@every_relation_mechanism
+def test_values_of_relations_equal_the_numpy_reference(name, random):
+    mechanism = small(name)
+    mechanism.build((None, H, None, D), (None, H, None, D), (None, H, None, D))
+    random_weights(mechanism, random)
+    query, key, value = (random.normal(0, 1, (B, H, T, D)) for _ in range(3))
+    visible = random.random((B, 1, T, T)) < 0.7
+    visible[0, :, T // 2] = False  # nothing to see
+    relations, known = some_relations(random)
+    arrays = [tf.constant(array, tf.float32) for array in (query, key, value)]
+    context, weights = mechanism(
+        *arrays, attention_mask=visible, relations=relations, return_weights=True
+    )
+    own = {variable.name: variable.numpy() for variable in mechanism.trainable_variables}
+    visible = np.broadcast_to(visible, (B, H, T, T))
+    expected = reference_of(name)(query, key, value, visible, 0, own, known)
+    np.testing.assert_allclose(context, expected[0], atol=1e-5)
+    np.testing.assert_allclose(weights, expected[1], atol=1e-5)
+
+
+@every_relation_mechanism
+@ways
+def test_relations_of_padding_are_not_seen(name, dtype, training, dropout, jit, random):
+    layer = built(name, random, dropout=dropout, dtype=dtype, num_key_value_heads=2)
+    x = tf.constant(random.normal(0, 1, (B, T, M)), tf.float32)
+    function = tf.function(
+        lambda relations: layer(
+            x, relations=relations, query_mask=tf.constant(IS_TOKEN), training=training
+        ),
+        jit_compile=jit,
+    )
+    relations, _ = some_relations(random)
+    is_pair = IS_TOKEN[:, :, None] & IS_TOKEN[:, None]
+    others = tf.where(is_pair, relations, 1)
+    before, after = with_same_dropout(layer, function, relations, others)
+    np.testing.assert_array_equal(before[IS_TOKEN], after[IS_TOKEN])
+    (changed,) = with_same_dropout(layer, function, tf.where(is_pair, 2 - relations, relations))
+    assert not np.array_equal(before[IS_TOKEN], changed[IS_TOKEN])
+
+
+@every_relation_mechanism
+@pytest.mark.parametrize("jit", [False, True])
+def test_every_relation_is_learned(name, jit, random):
+    layer = built(name, random)
+    x = tf.constant(random.normal(0, 1, (B, T, M)), tf.float32)
+    relations, _ = some_relations(random)
+
+    @tf.function(jit_compile=jit)
+    def gradients():
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(layer(x, relations=relations) ** 2)
+        return tape.gradient(loss, [v.value for v in layer.mechanism.trainable_variables])
+
+    for gradient in gradients():
+        of_rows = np.abs(tf.convert_to_tensor(gradient)).max(axis=-1)
+        assert np.all(np.isfinite(of_rows))
+        assert np.all(of_rows > 1e-6)
+
+
 # --- what is not supported ------------------------------------------------------------------------
 
 USES = {
@@ -320,6 +394,7 @@ USES = {
     "supports_cross": ({"memory": "x"}, "cannot attend from one sequence to another"),
     "supports_cache": ({"cache": "cache"}, "cannot decode step by step"),
     "supports_query_masks": ({"attention_mask": "mask"}, "cannot take a mask that differs"),
+    "reads_relations": ({"relations": "relations"}, "cannot read relations between tokens"),
 }
 
 
@@ -337,7 +412,8 @@ def test_what_is_not_supported_says_so(name, ability, random):
     layer = built(name, random)
     x = keras.Input((T, M))
     mask = keras.Input((T, T), dtype="bool")
-    given = {"x": x, "cache": layer.initial_cache(B, T), "mask": mask}
+    relations = keras.Input((T, T), dtype="int32")
+    given = {"x": x, "cache": layer.initial_cache(B, T), "mask": mask, "relations": relations}
     arguments = {key: given.get(value, value) for key, value in arguments.items()}
     with pytest.raises(ValueError, match=f"'{name}' {message}.* Use one of "):
         layer(x, **arguments)

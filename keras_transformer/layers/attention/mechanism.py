@@ -67,6 +67,8 @@ class AttentionMechanism(keras.layers.Layer):
         query_offset: position of the first query among the keys: 0, or the steps already decoded.
         use_causal_mask: whether a query sees only keys up to its own position.
         return_weights: whether to return the weights as well.
+        relations: only of mechanisms that read them: int32 `[B, T, S]`, how query and key are
+            related, such as their distance in a tree.
 
     Returns:
         context `[B, H, T, D]`; with `return_weights`, also weights `[B, H, T, S]`. A query that may
@@ -91,6 +93,8 @@ class AttentionMechanism(keras.layers.Layer):
     is_bounded = False
     #: Does it look at keys? If not, there is no need to project any: it gets the values as keys.
     reads_keys = True
+    #: May it be told how queries and keys are related, as `relations`?
+    reads_relations = False
     #: Is there nothing to hide from the latest of all positions? If so, a step of one query from a
     #: cache is not told to hide the future.
     latest_sees_all = True
@@ -143,6 +147,7 @@ class AttentionMechanism(keras.layers.Layer):
         is_packed=False,
         has_query_mask=False,
         has_marked_keys=False,
+        has_relations=False,
     ):
         """Raises `ValueError` when asked for what this mechanism cannot do."""
         wanted = {
@@ -155,6 +160,10 @@ class AttentionMechanism(keras.layers.Layer):
                 "take a mask that differs from query to query, only one of keys, [B, 1, 1, S]",
             ),
             "reads_keys": (has_marked_keys, "see what marks a key (coverage): it looks at none"),
+            "reads_relations": (
+                has_relations,
+                "read relations between tokens, such as distances in a tree",
+            ),
         }
         needed = [attribute for attribute, (is_wanted, _) in wanted.items() if is_wanted]
         for attribute, (is_wanted, what) in wanted.items():

@@ -3,15 +3,14 @@
 import keras
 from keras import ops
 
-from keras_transformer.checks import require_positive_integer
+from keras_transformer.layers.attention.distance_tables import DistanceTables
 from keras_transformer.layers.attention.mechanism import register_mechanism
-from keras_transformer.layers.attention.scaled_dot_product import ScaledDotProduct
 from keras_transformer.layers.attention.softmax_attention import distances
 
 
 @register_mechanism("shaw")
 @keras.saving.register_keras_serializable(package="keras_transformer")
-class ShawRelative(ScaledDotProduct):
+class ShawRelative(DistanceTables):
     """Adds a vector for the distance between query and key to the key and to the value.
 
     Shaw et al. 2018, "Self-Attention with Relative Position Representations": scores are
@@ -35,21 +34,6 @@ class ShawRelative(ScaledDotProduct):
     supports_cross = False
     encodes_positions = True
 
-    def __init__(self, max_distance=16, embeddings_initializer="glorot_uniform", **kwargs):
-        super().__init__(**kwargs)
-        self.max_distance = require_positive_integer("max_distance", max_distance)
-        self.embeddings_initializer = keras.initializers.get(embeddings_initializer)
-
-    def build(self, query_shape, key_shape, value_shape):
-        for name, width in (("key", key_shape[-1]), ("value", value_shape[-1])):
-            table = self.add_weight(
-                name=f"{name}_distances",
-                shape=(2 * self.max_distance + 1, width),
-                initializer=self.embeddings_initializer,
-            )
-            setattr(self, f"{name}_distances", table)
-        self.built = True
-
     def score(self, query, key, query_offset):
         table = self._look_up(self.key_distances, query, key, query_offset)  # [T, S, D]
         by_content = super().score(query, key, query_offset)
@@ -65,10 +49,3 @@ class ShawRelative(ScaledDotProduct):
         distance = distances(queries, keys, query_offset)  # [T, S]
         clipped = ops.clip(distance, -self.max_distance, self.max_distance)
         return ops.take(table, clipped + self.max_distance, axis=0)
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "max_distance": self.max_distance,
-            "embeddings_initializer": keras.initializers.serialize(self.embeddings_initializer),
-        }

@@ -45,7 +45,8 @@ def softmax_of_visible(scores, visible):
 class SoftmaxAttention(AttentionMechanism):
     """Base of the dense mechanisms: scores, softmax over what may be seen, weighted sum of values.
 
-    A subclass implements `score`; one whose positions also mark the values overrides `mix`.
+    A subclass implements `score`; one whose positions also mark the values overrides `mix`. What
+    else it takes in its `call` it hands to `attend`, and gets it in both.
     """
 
     def score(self, query, key, query_offset):
@@ -67,7 +68,31 @@ class SoftmaxAttention(AttentionMechanism):
         return_weights=False,
         training=None,
     ):
-        scores = full_precision(self.score(query, key, query_offset))
+        return self.attend(
+            query,
+            key,
+            value,
+            attention_mask,
+            query_offset,
+            use_causal_mask,
+            return_weights,
+            training,
+        )
+
+    def attend(
+        self,
+        query,
+        key,
+        value,
+        attention_mask=None,
+        query_offset=0,
+        use_causal_mask=False,
+        return_weights=False,
+        training=None,
+        **marks,
+    ):
+        """What `call` returns; `marks` go to `score` and `mix`."""
+        scores = full_precision(self.score(query, key, query_offset, **marks))
         mask = attention_mask
         if use_causal_mask:
             is_past = distances(query, key, query_offset) <= 0
@@ -76,7 +101,7 @@ class SoftmaxAttention(AttentionMechanism):
             scores = scores + ops.where(mask, ops.cast(0, scores.dtype), HIDDEN)
         weights = ops.cast(tf.nn.softmax(scores), self.compute_dtype)  # [B, H, T, S]
         dropped = self.dropout_layer(weights, training=training)
-        context = self.mix(dropped, value, query_offset)  # [B, H, T, D]
+        context = self.mix(dropped, value, query_offset, **marks)  # [B, H, T, D]
         if attention_mask is not None:  # a causal mask alone leaves every query something to see
             sees_any = ops.cast(ops.any(mask, axis=-1, keepdims=True), self.compute_dtype)
             context, weights = context * sees_any, weights * sees_any

@@ -17,16 +17,16 @@ class StructuralPositions(SinusoidalPositions):
     mechanism a model has, and this layer adds the other share. Its matrix keeps the two apart: with
     plain sinusoids, place 3 at depth 2 would be place 2 at depth 3.
 
-    Depths cannot be counted, so that this is no scheme that a config could name: see
-    `reads_source_depths` of `TransformerConfig`.
+    Depths cannot be counted, so that this is no scheme that a config could name as `positions`: see
+    `tree_positions` of `TransformerConfig`.
 
     Args:
         max_wavelength: the base of the wavelengths. The paper's 10,000.
 
     Call arguments:
         inputs: `[B, T, M]`.
-        positions: the depths, integers `[B, T]`: 1 for the root of a sentence, 0 for tokens that
-            are in no tree, such as END and padding.
+        positions: the depths, integers `[B, T]`, as `TreePositions` finds them: 1 for the root of a
+            sentence, 0 for tokens that are in no tree, such as END and padding.
 
     Example:
 
