@@ -1,6 +1,7 @@
 """Reports on a corpus before training on it: counts, lengths, vocabulary, padding, odd lines.
 
   keras-transformer data train.en train.de --validation val.en val.de
+  keras-transformer data train.conllu train.de
   keras-transformer data pairs.tsv.gz
   keras-transformer data pairs.jsonl --keys source=en,target=de
   keras-transformer data reviews.tsv --columns text,label
@@ -8,9 +9,10 @@
   keras-transformer data --dates
 
 The report is printed, and saved as report.json and report.png. What the files hold is guessed:
-.tsv and .tab are tab-separated; .jsonl and .ndjson are JSON lines; two other files are parallel,
-source and target; one other file has a document on each line. Each may be gzipped, and each may be
-a pattern in quotes, such as 'parts/*.tsv'.
+.tsv and .tab are tab-separated; .jsonl and .ndjson are JSON lines; of two files, the first of which
+is .conllu, that is the parsed source; two other files are parallel, source and target; one other
+file has a document on each line. Each may be gzipped, and each may be a pattern in quotes, such as
+'parts/*.tsv'.
 """
 
 import contextlib
@@ -23,7 +25,7 @@ from keras_transformer.errors import UserError
 
 SUMMARY = "report on a corpus before training on it"
 
-KINDS = ("parallel", "tsv", "json-lines", "line-documents", "blank-line-documents")
+KINDS = ("parallel", "conllu", "tsv", "json-lines", "line-documents", "blank-line-documents")
 
 # What the package's messages tell people to write in Python, as options.
 _IN_PYTHON = {

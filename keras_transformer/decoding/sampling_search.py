@@ -12,6 +12,7 @@ from keras_transformer.checks import (
     require_seed,
 )
 from keras_transformer.decoding.rules import NEVER, Candidates
+from keras_transformer.decoding.search import ids_of
 from keras_transformer.decoding.sequential_search import SequentialSearch
 
 
@@ -75,7 +76,7 @@ class SamplingSearch(SequentialSearch):
         if not tf.is_tensor(seed):
             seed = np.uint64(require_seed("seed", seed)).astype(np.int64)
         if rows is None:
-            rows = tf.range(tf.shape(prefix if source is None else source)[0])
+            rows = tf.range(tf.shape(prefix if source is None else ids_of(source))[0])
         numbers = rows[:, None] * self.samples + tf.range(self.samples)
         return self.run(model, source, prefix, (tf.cast(seed, tf.int64), tf.reshape(numbers, [-1])))
 

@@ -1,5 +1,6 @@
 """What the searches share: from a model and its inputs to the start of the loop."""
 
+import collections.abc
 import dataclasses
 from typing import Any, NamedTuple
 
@@ -91,7 +92,7 @@ class Search:
         Args:
             model: a `Transformer`, a `LanguageModel` or anything that answers as they do.
             source: int32 `[B, S]`, padded source ids or a `RaggedTensor`, for a model that has a
-                source.
+                source; or a dictionary of all that its `encode` takes, the ids as "source".
             prefix: int32 `[B, P]`, padded at the end, or a `RaggedTensor`: tokens, without START,
                 that the hypotheses must begin with. For a language model, the prompt.
 
@@ -103,19 +104,24 @@ class Search:
     def function(self, model, jit_compile=False):
         """The search over one model as a `tf.function` of the source ids `[B, S]`.
 
-        (For a model without a source: of the prompt's, `[B, P]`. That of a `SamplingSearch` takes
-        a seed after them, an int64 scalar.) It is traced once, whatever the shapes; XLA compiles
-        it for each shape, so with `jit_compile` pad to a few.
+        (For a model without a source: of the prompt's, `[B, P]`. After them come the model's
+        `further_inputs`, if it has any, and that of a `SamplingSearch` takes a seed at the end, an
+        int64 scalar.) It is traced once, whatever the shapes; XLA compiles it for each shape, so
+        with `jit_compile` pad to a few.
         """
-        name = "source" if hasattr(model, "encode") else "prefix"
+        has_source = hasattr(model, "encode")
+        names = ["source" if has_source else "prefix", *getattr(model, "further_inputs", ())]
 
-        def search(ids, *others):
-            return self(model, **{name: ids}, **dict(zip(self.call_inputs, others, strict=True)))
+        def search(*given):
+            read, others = given[: len(names)], given[len(names) :]
+            inputs = dict(zip(names, read, strict=True))
+            inputs = {"source": inputs} if has_source else inputs
+            return self(model, **inputs, **dict(zip(self.call_inputs, others, strict=True)))
 
-        ids = tf.TensorSpec([None, None], tf.int32, name=name)
+        specs = [tf.TensorSpec([None, None], tf.int32, name=name) for name in names]
         return tf.function(
             search,
-            input_signature=[ids, *self.call_inputs.values()],
+            input_signature=[*specs, *self.call_inputs.values()],
             jit_compile=jit_compile,
             autograph=False,
         )
@@ -132,7 +138,9 @@ class Search:
         if source is None and prefix is None:
             raise ValueError("A model without a source needs a `prefix`, its prompt.")
         if has_source:
-            source = require_rank("source", _as_ids(source), {2: "B, S"})
+            further = dict(source) if isinstance(source, collections.abc.Mapping) else {}
+            source = require_rank("source", _as_ids(ids_of(source)), {2: "B, S"})
+            further.pop("source", None)
         prefix, prefix_lengths = _as_prefix(prefix, source)
         if has_source:
             batch_size, longest_source = tf.shape(source)[0], tf.shape(source)[1]
@@ -161,7 +169,7 @@ class Search:
         if source is None:
             state = model.initial_state(batch_size, max_length=capacity)
         else:
-            memory = model.encode(source)
+            memory = model.encode(source, **further)
             state = model.initial_state(memory, max_length=capacity)
             source_mask = memory.mask if self.needs_attention else None
         rows = (minima, maxima, prefix_lengths)
@@ -196,6 +204,18 @@ class Search:
 def attended(attention):
     """The source position `[…]` that is attended to most, of attention `[…, S]`."""
     return tf.argmax(attention, axis=-1, output_type=tf.int32)
+
+
+def ids_of(source):
+    """The ids of a source, given alone or in a dictionary of all that a model reads of it."""
+    if not isinstance(source, collections.abc.Mapping):
+        return source
+    if "source" not in source:
+        raise ValueError(
+            "A dictionary as `source` must hold the ids as 'source'; got "
+            f"{sorted(source)}. Give all that the model's `encode` takes, by name."
+        )
+    return source["source"]
 
 
 def _as_ids(ids):

@@ -5,7 +5,6 @@ from keras_transformer.models.configured_model import MODELS
 from keras_transformer.models.convolutional import ConvolutionalSeq2Seq, ConvolutionalSeq2SeqConfig
 from keras_transformer.models.encoder import Memory
 from keras_transformer.models.language_model import LanguageModel, LanguageModelConfig
-from keras_transformer.models.model_with_depths import ModelWithDepths
 from keras_transformer.models.recurrent import RecurrentSeq2Seq, RecurrentSeq2SeqConfig
 from keras_transformer.models.text_encoder import TextEncoder, TextEncoderConfig
 from keras_transformer.models.transformer import Transformer, TransformerConfig
@@ -18,7 +17,6 @@ __all__ = [
     "LanguageModel",
     "LanguageModelConfig",
     "Memory",
-    "ModelWithDepths",
     "RecurrentSeq2Seq",
     "RecurrentSeq2SeqConfig",
     "TextEncoder",

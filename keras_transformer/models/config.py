@@ -70,7 +70,8 @@ class ModelConfig(SequenceConfig):
     epsilon: float = 1e-6
 
     presets = PRESETS
-    #: The field that names the mechanism of a decoder's self-attention.
+    #: The fields that name the mechanisms of an encoder's and a decoder's self-attention.
+    encoder_field = "attention"
     decoder_field = "attention"
     mechanism_fields = ("attention",)
 

@@ -2,10 +2,11 @@
 
 from typing import NamedTuple
 
+import keras
 import tensorflow as tf
 
 from keras_transformer.checks import require_rank
-from keras_transformer.layers import EncoderBlock, StructuralPositions
+from keras_transformer.layers import EncoderBlock, StructuralPositions, TreePositions
 from keras_transformer.models.stack import Stack
 
 
@@ -38,31 +39,36 @@ class Encoder(MemoryMaker, Stack):
 
     Args: see `Stack`, and
         num_layers: number of blocks.
-        reads_depths: whether each token comes with its depth in a tree.
+        tree_positions: what it knows about trees, see `TransformerConfig`.
     """
 
     def __init__(
-        self, config, embedding, num_layers, name="encoder", dtype=None, reads_depths=False
+        self, config, embedding, num_layers, name="encoder", dtype=None, tree_positions="none"
     ):
-        super().__init__(config, embedding, name, dtype)
-        self.structure = None
-        if reads_depths:
+        super().__init__(config, embedding, name, dtype, config.encoder_field)
+        self.trees = self.structure = None
+        if tree_positions != "none":
+            self.trees = TreePositions(tree_positions, name=f"{name}_trees", dtype=dtype)
+        if tree_positions in ("absolute", "both"):
             self.structure = StructuralPositions(name=f"{name}_structure", dtype=dtype)
         self.blocks = [
-            EncoderBlock(**config.block_settings(), name=f"{name}_{i}", dtype=dtype)
+            EncoderBlock(**config.block_settings(self.field), name=f"{name}_{i}", dtype=dtype)
             for i in range(num_layers)
         ]
 
-    def __call__(self, ids, training=None, return_weights=False, depths=None):
+    def __call__(self, ids, training=None, return_weights=False, words=None, heads=None):
         """States `[B, S, M]` of tokens `[B, S]`, with an implicit mask.
 
         With `return_weights`, also a list of each block's attention weights `[B, H, S, S]`. Where
-        the encoder reads them, `depths` are those of the tokens in their tree, `[B, S]`.
+        the encoder reads trees, `words` and `heads` tell them, see `TreePositions`.
         """
-        self._check_depths(depths)
-        states, weights = self.embed(ids, training, depths=depths), []
+        places = self._places(words, heads)
+        states = self.embed(ids, training, depths=places.get("depths"))
+        relations, weights = places.get("relations"), []
         for block in self.blocks:
-            states = block(states, return_weights=return_weights, training=training)
+            states = block(
+                states, return_weights=return_weights, relations=relations, training=training
+            )
             if return_weights:
                 states, block_weights = states
                 weights.append(block_weights)
@@ -73,14 +79,24 @@ class Encoder(MemoryMaker, Stack):
         placed = super().place(embedded, **where)
         return placed if depths is None else self.structure(placed, positions=depths)
 
-    def _check_depths(self, depths):
-        if self.structure is not None and depths is None:
+    def _places(self, words, heads):
+        """Where the tokens lie in their trees, by name; nothing where that is not read."""
+        if self.trees is None:
+            if words is not None or heads is not None:
+                raise ValueError(
+                    "This model reads no trees, and got `source_words` or `source_heads`. Leave "
+                    "them out, or make it with tree_positions='absolute', 'relative' or 'both'."
+                )
+            return {}
+        if words is None or heads is None:
             raise ValueError(
-                "This model reads the depth of each source token in its tree, and got none. Give "
-                "`source_depths`, [B, S] like the source; see `TreeBatches`."
+                f"This model reads the trees of its source (tree_positions={self.trees.kind!r}): "
+                "it needs `source_words`, [B, S] like the source, and `source_heads`, [B, W]; got "
+                f"{'neither' if words is heads is None else 'one of them'}. See `TreeBatches`."
             )
-        if self.structure is None and depths is not None:
-            raise ValueError(
-                "This model does not read `source_depths`, and got some. Leave them out, or make "
-                "it with reads_source_depths=True."
-            )
+        return self.trees(_as_ids(words), _as_ids(heads))
+
+
+def _as_ids(numbers):
+    """Whole numbers as a tensor that layers take; symbolic ones as they are."""
+    return numbers if isinstance(numbers, keras.KerasTensor) else tf.cast(numbers, tf.int32)

@@ -29,6 +29,8 @@ class SourceModel(ConfiguredModel):
         logits = self.lay(encoder, decoder, **inputs)
         super().__init__(config, dtype, inputs, logits, **kwargs)
         self.encoder, self.decoder = encoder, decoder
+        #: Names of what `encode` takes beside the source.
+        self.further_inputs = tuple(further_inputs)
 
     @staticmethod
     def lay(encoder, decoder, source, target):

@@ -61,6 +61,11 @@ FORM_VARIANTS = [
     {"share_embeddings": "target", "target_vocabulary_size": 31},
     {"copies": True, "coverage_weight": 1.0},
 ]
+TREE_VARIANTS = [
+    {"tree_positions": "absolute"},
+    {"tree_positions": "relative", "encoder_attention_options": {"max_distance": 2}},
+    {"tree_positions": "both", "share_embeddings": "target", "target_vocabulary_size": 31},
+]
 ENCODER_VARIANTS = [with_mechanism(name) for name in sorted(MECHANISMS)]
 CROSS_VARIANTS = [
     with_mechanism(name, "cross_attention")
@@ -137,12 +142,26 @@ def with_random_weights(model):
 SOURCE = np.array([[5, 6, 7, 8, 9, 3], [10, 11, 3, 0, 0, 0], [12, 3, 0, 0, 0, 0]])
 TARGET = np.array([[2, 13, 14, 15, 16, 17, 18], [2, 19, 20, 0, 0, 0, 0], [2, 21, 22, 5, 6, 0, 0]])
 IS_TOKEN = TARGET != 0
+# For models that read trees: the first sentence has a word of two tokens, the last is in no tree.
+WORDS = np.array([[1, 2, 2, 3, 4, 0], [1, 2, 0, 0, 0, 0], [1, 0, 0, 0, 0, 0]])
+HEADS = np.array([[2, 0, 4, 2], [2, 0, -1, -1], [1, -1, -1, -1]])
+
+
+def source_of(model, padding=0):
+    """All that a model's `encode` takes, with more padding if wanted."""
+    inputs = {"source": padded(SOURCE, padding)}
+    if getattr(model, "further_inputs", ()):
+        inputs["source_words"] = padded(WORDS, padding)
+        inputs["source_heads"] = np.pad(HEADS, ((0, 0), (0, padding)), constant_values=-1)
+    return inputs
+
 
 # The models with a source: how they are made, and what with.
 SOURCE_VARIANTS = {
     f"{make.__name__}-{name_of(variant)}": (make, variant)
     for make, variants in [
-        (transformer, DECODER_VARIANTS + ENCODER_ONLY_VARIANTS + CROSS_VARIANTS + FORM_VARIANTS),
+        (transformer, DECODER_VARIANTS + ENCODER_ONLY_VARIANTS + CROSS_VARIANTS),
+        (transformer, FORM_VARIANTS + TREE_VARIANTS),
         (recurrent, RECURRENT_VARIANTS),
         (convolutional, CONVOLUTIONAL_VARIANTS),
     ]
@@ -177,8 +196,8 @@ def test_steps_without_blocks_under_xla_equal_the_full_pass(make, variant):
 
 
 def check_source_model(model, jit):
-    logits = model({"source": SOURCE, "target": TARGET}).numpy()
-    state = model.initial_state(model.encode(SOURCE), max_length=9)
+    logits = model({**source_of(model), "target": TARGET}).numpy()
+    state = model.initial_state(model.encode(**source_of(model)), max_length=9)
     check_stepping(model, state, logits, jit)
 
 
@@ -283,15 +302,34 @@ def test_padding_changes_nothing_without_blocks(make, settings):
     np.testing.assert_allclose(*states, atol=1e-6)
 
 
+@pytest.mark.parametrize("variant", TREE_VARIANTS, ids=name_of)
+def test_padding_changes_nothing_in_trees(variant):
+    check_padding(transformer(**variant))
+
+
 def check_padding(model):
-    before = model({"source": SOURCE, "target": TARGET}).numpy()
-    wider = {"source": padded(SOURCE, 4), "target": padded(TARGET, 3)}
+    before = model({**source_of(model), "target": TARGET}).numpy()
+    wider = {**source_of(model, padding=4), "target": padded(TARGET, 3)}
     after = model(wider).numpy()[:, : TARGET.shape[1]]
     np.testing.assert_allclose(before[IS_TOKEN], after[IS_TOKEN], atol=1e-5)
 
 
 def padded(ids, count):
     return np.pad(ids, ((0, 0), (0, count)))
+
+
+@pytest.mark.parametrize("variant", TREE_VARIANTS, ids=name_of)
+def test_another_tree_gives_another_answer(variant):
+    """Of the sentence that has one, and of no other."""
+    model = transformer(**variant)
+    inputs = {**source_of(model), "target": TARGET}
+    before = model(inputs).numpy()
+    others = HEADS.copy()
+    others[0] = [0, 1, 2, 3]
+    others[2] = [1, 1, 1, 1]  # as before in no tree
+    after = model({**inputs, "source_heads": others}).numpy()
+    assert np.abs(before[0] - after[0]).max() > 1e-3
+    np.testing.assert_array_equal(before[1:], after[1:])
 
 
 @pytest.mark.parametrize("variant", PACKED_VARIANTS, ids=name_of)
@@ -368,6 +406,14 @@ def test_fit_of_a_transformer(dtype, jit):
 
 
 @pytest.mark.parametrize(("dtype", "jit"), [("float32", True), ("mixed_float16", False)])
+def test_fit_of_a_transformer_with_trees(dtype, jit):
+    model = made(Transformer, depth=1, dtype=dtype, dropout=0.1, tree_positions="both")
+    inputs = {**source_of(model), "target": TARGET}
+    check_precision(model, inputs, dtype)
+    check_fit(model, inputs, LABELS, TokenCrossEntropy(0.1), jit_compile=jit)
+
+
+@pytest.mark.parametrize(("dtype", "jit"), [("float32", True), ("mixed_float16", False)])
 @every_blockless_model
 def test_fit_without_blocks(make, variant, dtype, jit):
     model = make(**{**variant, "depth": 1, "dtype": dtype, "dropout": 0.1})
@@ -418,6 +464,7 @@ def check_policy(model, inputs):
 
 MODELS = {
     **{f"transformer-{name_of(v)}": (transformer, v) for v in CROSS_VARIANTS + FORM_VARIANTS},
+    **{f"transformer-{name_of(v)}": (transformer, v) for v in TREE_VARIANTS},
     "encoder_only": (transformer, ENCODER_ONLY_VARIANTS[0]),
     **{f"language_model-{name_of(v)}": (language_model, v) for v in DECODER_VARIANTS},
     **{f"text_encoder-{name_of(v)}": (text_encoder, v) for v in ENCODER_VARIANTS},
@@ -431,7 +478,8 @@ MODELS = {
 
 def inputs_of(model):
     """Some tokens for each of a model's inputs."""
-    arrays = {"source": SOURCE, "target": TARGET, "segments": np.cumsum(TARGET == 2, axis=1)}
+    segments = np.cumsum(TARGET == 2, axis=1)
+    arrays = {**source_of(model), "target": TARGET, "segments": segments}
     return {name: arrays[name] for name in model.input}
 
 
@@ -458,7 +506,8 @@ for index in range(int(sys.argv[2])):
     inputs = {name: expected[f"{index}-{name}"] for name in model.input}
     np.testing.assert_array_equal(model(inputs), expected[f"{index}-outputs"])
     if hasattr(model, "encode"):
-        model.encode(inputs["source"])
+        further = getattr(model, "further_inputs", ())
+        model.encode(inputs["source"], **{name: inputs[name] for name in further})
 print("loaded", sys.argv[2])
 """
 

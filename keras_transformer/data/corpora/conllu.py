@@ -10,7 +10,8 @@ class ConlluCorpus(ParallelCorpus):
     """Pairs with a parsed source: sentence n of a CoNLL-U file goes with line n of a text file.
 
     The source's text is its words with a space between them, words in the sense of the format (see
-    `read_sentences`): what the tree is about. `trees` gives the trees, for `TreeBatches`.
+    `read_sentences`): what the tree is about. `trees` gives the trees, for `TreeBatches`, and
+    `parsed_examples` what a model that reads trees is given as strings.
 
     Args:
         source: A path of CoNLL-U, a pattern, or a list of them.
@@ -41,6 +42,11 @@ class ConlluCorpus(ParallelCorpus):
         """Yields the `DependencyTree` of each example, in the order of the examples."""
         for tree, _ in self._parsed(Tally()):
             yield tree
+
+    def parsed_examples(self):
+        """Yields the examples with their sources as CoNLL-U, see `DependencyTree.conllu`."""
+        for tree, target in self._parsed(Tally()):
+            yield tree.conllu, target
 
     def read_source(self, path, tally):
         for tree in read_sentences(self.lines(path, tally), tally):

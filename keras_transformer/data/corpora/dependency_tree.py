@@ -44,6 +44,19 @@ class DependencyTree:
         """The words with one space between them."""
         return " ".join(self.words)
 
+    @property
+    def conllu(self):
+        """The tree as CoNLL-U, a line for each word with what is known of it.
+
+        >>> DependencyTree(("Dogs", "sleep"), heads=(2, 0)).conllu.splitlines()[0]
+        '1\\tDogs\\t_\\t_\\t_\\t_\\t2\\t_\\t_\\t_'
+        """
+        words = zip(self.words, self.heads, strict=True)
+        return "\n".join(
+            "\t".join([str(number), word, *"____", str(head), *"___"])
+            for number, (word, head) in enumerate(words, start=1)
+        )
+
     def depths(self):
         """How many steps each word is below 0: 1 for the root.
 

@@ -4,6 +4,8 @@ import dataclasses
 import itertools
 
 from keras_transformer.checks import require_choice
+from keras_transformer.data.corpora.conllu import ConlluCorpus
+from keras_transformer.data.corpora.conllu_text import is_conllu_file
 from keras_transformer.data.corpora.corpus import find_column_set
 from keras_transformer.data.corpora.documents import (
     DOCUMENT_RULES,
@@ -18,7 +20,7 @@ from keras_transformer.data.corpora.reading_rules import ReadingRules
 from keras_transformer.data.corpora.tsv import TsvCorpus
 from keras_transformer.errors import UserError
 
-KINDS = ("parallel", "tsv", "json-lines", "line-documents", "blank-line-documents")
+KINDS = ("parallel", "conllu", "tsv", "json-lines", "line-documents", "blank-line-documents")
 
 _KIND_OF_ENDING = {
     ".tsv": "tsv",
@@ -42,7 +44,8 @@ def open_corpus(
     """Returns the corpus in some files.
 
     Args:
-        files: a list of paths or patterns; of parallel files, the source and the target.
+        files: a list of paths or patterns; of parallel files, the source and the target, and so
+            with "conllu", where the source is CoNLL-U.
         kind: one of `KINDS`; None guesses it, see `guess_kind`.
         columns: the names of a TSV file's columns; by default source and target.
         has_header: whether the first line of a TSV file holds names.
@@ -67,8 +70,8 @@ def open_corpus(
     _require_fitting_names(kind, columns, has_header, keys)
     rules = ReadingRules(on_bad_line=on_bad_line, encoding_errors=encoding_errors)
     document_rules = dataclasses.replace(rules, max_characters=DOCUMENT_RULES.max_characters)
-    if kind == "parallel":
-        return _open_parallel(files, rules)
+    if kind in ("parallel", "conllu"):
+        return _open_pair(kind, files, rules)
     if kind == "line-documents":
         return LineDocuments(files, document_rules)
     if kind == "blank-line-documents":
@@ -89,13 +92,15 @@ def open_corpus(
 def guess_kind(files):
     """Returns one of `KINDS`, from the number of the files and their endings.
 
-    Files that all end with .tsv or .tab are TSV; with .jsonl or .ndjson, JSON lines. Two other
-    files are parallel. One other file holds documents, one on a line. A ".gz" behind the ending
-    makes no difference.
+    Files that all end with .tsv or .tab are TSV; with .jsonl or .ndjson, JSON lines. Two files of
+    which the first ends with .conllu are "conllu", two others parallel. One other file holds
+    documents, one on a line. A ".gz" behind the ending makes no difference.
 
     >>> guess_kind(["pairs.tsv.gz"]), guess_kind(["train.de", "train.en"]), guess_kind(["all.txt"])
     ('tsv', 'parallel', 'line-documents')
     """
+    if files and is_conllu_file(files[0]):
+        return "conllu"
     kinds = {_kind_of_ending(str(file)) for file in files}
     if len(kinds) == 1 and None not in kinds:
         return kinds.pop()
@@ -142,11 +147,13 @@ def _require_fitting_names(kind, columns, has_header, keys):
         raise UserError(f"`{name}`: {error}") from error
 
 
-def _open_parallel(files, rules):
+def _open_pair(kind, files, rules):
     if len(files) != 2:
         found = ", ".join(find_files("files", files)[:3])
+        kinds = {"parallel": "Parallel files", "conllu": "Files with parsed sources"}
         raise UserError(
-            f"Parallel files are two, a source and a target; got {len(files)} ({found}). For "
+            f"{kinds[kind]} are two, a source and a target; got {len(files)} ({found}). For "
             "several on each side give two patterns in quotes, such as 'train.*.de' 'train.*.en'."
         )
-    return ParallelCorpus(*files, rules=rules)
+    corpus = {"parallel": ParallelCorpus, "conllu": ConlluCorpus}[kind]
+    return corpus(*files, rules=rules)

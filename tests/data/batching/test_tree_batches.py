@@ -1,4 +1,4 @@
-"""Depths that are carried along with batches."""
+"""Trees that are carried along with batches."""
 
 import numpy as np
 import pytest
@@ -9,70 +9,93 @@ from keras_transformer.data import (
     PairBatches,
     TreeBatches,
     choose_buckets,
-    piece_depths,
     tokenise_corpus,
 )
 from keras_transformer.losses import TokenCrossEntropy
 from keras_transformer.models import Transformer
-from keras_transformer.text import ByteTokenizer, Tokenizer, WordPieceTokenizer, learn_tokenizer
+from keras_transformer.text import ByteTokenizer, WordPieceTokenizer, learn_tokenizer
 
 WORDS = ["dogs", "sleep", "in", "the", "house", "."]
 TREE = DependencyTree(tuple(WORDS), heads=(2, 0, 5, 5, 2, 2))
 
 
-def test_every_piece_takes_its_words_depth():
-    tokenizer = WordPieceTokenizer(["dog", "##s", "sleep", "in", "the", "h", "##ouse", "."])
-    (depths,) = piece_depths([TREE], tokenizer)
-    assert depths.tolist() == [2, 2, 1, 3, 3, 2, 2, 2]
-    (unknown,) = piece_depths([DependencyTree(("?!", "dogs"), (2, 0))], tokenizer)
-    assert unknown.tolist() == [2, 1, 1]
-    learned = learn_tokenizer("sentencepiece", [TREE.text] * 9, 274, progress=lambda *_: None)
-    (depths,) = piece_depths([TREE], learned)
-    spelt = learned.spellings([TREE.text])[0].numpy()
-    words = np.cumsum([piece.startswith(b" ") for piece in spelt]) - 1
-    assert depths.tolist() == [TREE.depths()[word] for word in words]
+@pytest.fixture
+def write(tmp_path):
+    """A function that writes trees and targets, and makes the corpus."""
 
+    def make(trees):
+        source, target = tmp_path / "de.conllu", tmp_path / "en.txt"
+        source.write_text("".join(tree.conllu + "\n\n" for tree in trees), encoding="utf-8")
+        target.write_text("".join(" ".join(tree.words[::-1]) + "\n" for tree in trees))
+        return ConlluCorpus(source, target)
 
-def test_a_tokenizer_that_cuts_across_words():
-    class Backwards(Tokenizer, registered_name="backwards"):
-        def _split(self, strings):
-            return ByteTokenizer().tokenize(strings)[:, ::-1]
-
-    with pytest.raises(ValueError, match="'backwards' cuts 'ab cd' across the end of 'ab'"):
-        piece_depths([DependencyTree(("ab", "cd"), (0, 1))], Backwards([]))
+    return make
 
 
 @pytest.fixture
-def trees(tmp_path):
+def trees(write, tmp_path):
     """A corpus of sentences whose words hang in a chain, and its cache."""
-    sentences = [WORDS[: 1 + n % 6] for n in range(20)]
-    source, target = tmp_path / "de.conllu", tmp_path / "en.txt"
-    source.write_text(
-        "\n".join(
-            "".join(f"{n + 1}\t{word}\t_\t_\t_\t_\t{n}\t_\t_\t_\n" for n, word in enumerate(words))
-            for words in sentences
-        )
-    )
-    target.write_text("".join(" ".join(words[::-1]) + "\n" for words in sentences))
-    corpus = ConlluCorpus(source, target)
+    sentences = [tuple(WORDS[: 1 + n % 6]) for n in range(20)]
+    corpus = write([DependencyTree(words, tuple(range(len(words)))) for words in sentences])
     return corpus, tokenise_corpus(corpus, ByteTokenizer(), tmp_path / "caches")
 
 
-def test_depths_go_with_their_tokens(trees):
+def test_every_piece_takes_its_words_number(write, tmp_path):
+    tokenizer = WordPieceTokenizer(["dog", "##s", "sleep", "in", "the", "h", "##ouse", "."])
+    corpus = write([TREE, DependencyTree(("?!", "dogs"), (2, 0))])
+    cache = tokenise_corpus(corpus, tokenizer, tmp_path / "caches")
+    table = choose_buckets(cache, max_buckets=1)
+    inputs, _ = TreeBatches(cache, table, corpus, tokenizer, seed=3).batch(0, 0)
+    by_first = np.argsort(-inputs["source"][:, 0])  # "dog" before what is unknown
+    words, heads = (inputs[name][by_first] for name in ("source_words", "source_heads"))
+    assert words.tolist() == [[1, 1, 2, 3, 4, 5, 5, 6, 0], [1, 2, 2, 0, 0, 0, 0, 0, 0]]
+    assert heads.tolist() == [[2, 0, 5, 5, 2, 2, -1, -1, -1], [2, 0, *[-1] * 7]]
+
+
+def test_trees_go_with_their_tokens(trees):
     corpus, cache = trees
     table = choose_buckets(cache, tokens=200, max_buckets=2)
     batches = TreeBatches(cache, table, corpus, ByteTokenizer(), seed=3)
     plain = PairBatches(cache, table, seed=3)
     for number in range(len(batches)):
         inputs, labels = batches.batch(epoch=1, number=number)
-        depths = inputs.pop("source_depths")
+        words, heads = inputs.pop("source_words"), inputs.pop("source_heads")
         expected_inputs, expected_labels = plain.batch(epoch=1, number=number)
         np.testing.assert_array_equal(labels, expected_labels)
         for name, expected in expected_inputs.items():
             np.testing.assert_array_equal(inputs[name], expected)
-        # In a chain, a word's depth is one more than the spaces up to its start; END is in no tree.
+        # A word's number is one more than the spaces up to its start; END is in no word.
         space = np.cumsum(inputs["source"] == ord(" ") + 4, axis=1) + 1
-        np.testing.assert_array_equal(depths, np.where(inputs["source"] > 3, space, 0))
+        np.testing.assert_array_equal(words, np.where(inputs["source"] > 3, space, 0))
+        count = words.max(axis=1, keepdims=True)
+        place = np.arange(heads.shape[1])
+        np.testing.assert_array_equal(heads, np.where(place < count, place, -1))
+
+
+def test_texts_that_are_cut_at_random(write, tmp_path):
+    """The numbers follow the tokens that are there, not those of the cache."""
+    corpus = write([TREE] * 8)
+    settings = {"model": "bpe", "progress": lambda *_: None}
+    learned = learn_tokenizer("sentencepiece", WORDS * 30, 290, **settings)
+    cache = tokenise_corpus(corpus, learned, tmp_path / "caches", keep_text=True)
+    table = choose_buckets(cache, max_buckets=1, room=4.0)
+    samplers = {"source": lambda texts, seed: learned.sample(texts, seed, alpha=0.5)}
+    batches = TreeBatches(cache, table, corpus, learned, seed=3, samplers=samplers)
+    inputs, _ = batches.batch(0, 0)
+    rows = {row.tobytes() for row in inputs["source"]}
+    assert len(rows) > 1
+    for ids, words in zip(inputs["source"], inputs["source_words"], strict=True):
+        for number, word in enumerate(WORDS, start=1):
+            assert learned.detokenize([ids[words == number]]).numpy() == [word.encode()]
+
+
+def test_a_sentence_that_is_cut_keeps_what_is_seen(write, tmp_path):
+    corpus = write([DependencyTree(("a",) * 9, (9, 0, *[2] * 7))])
+    cache = tokenise_corpus(corpus, ByteTokenizer(), tmp_path / "caches")
+    table = choose_buckets(cache, tokens=12, max_length=6, too_long="truncate")
+    inputs, _ = TreeBatches(cache, table, corpus, ByteTokenizer(), seed=3).batch(0, 0)
+    assert inputs["source_words"].tolist() == [[1, 2, 2, 3, 3, 4]]
+    assert inputs["source_heads"].tolist() == [[9, 0, 2, 2, 2, 2]]
 
 
 def test_a_model_is_fitted(trees):
@@ -87,18 +110,21 @@ def test_a_model_is_fitted(trees):
         width=16,
         feed_forward_width=16,
         dropout=0.0,
-        reads_source_depths=True,
+        tree_positions="both",
     )
-    before = model.encoder.structure.kernel.numpy()
+    table = model.encoder.blocks[0].self_attention.mechanism.key_distances
+    learned = [model.encoder.structure.kernel, table]
+    before = [weight.numpy() for weight in learned]
     model.compile("sgd", TokenCrossEntropy())
     history = model.fit(
         batches.dataset(), steps_per_epoch=len(batches), epochs=2, shuffle=False, verbose=0
     ).history
     assert history["loss"][1] < history["loss"][0]
-    assert not np.array_equal(model.encoder.structure.kernel, before)
+    for weight, old in zip(learned, before, strict=True):
+        assert not np.array_equal(weight, old)
 
 
-def test_a_cache_of_something_else(trees, make_cache, pairs):
+def test_a_cache_of_something_else(trees, make_cache, pairs, write):
     corpus, cache = trees
     table = choose_buckets(cache, max_buckets=1)
     with pytest.raises(ValueError, match="The trees do not fit the tokens of `cache`"):
@@ -106,3 +132,6 @@ def test_a_cache_of_something_else(trees, make_cache, pairs):
     other = make_cache(pairs)
     with pytest.raises(ValueError, match="Give the corpus and the tokenizer of the source"):
         TreeBatches(other, choose_buckets(other), corpus, ByteTokenizer(), seed=3)
+    as_many = write([TREE] * len(cache))
+    with pytest.raises(ValueError, match="The trees do not fit the tokens of `cache`"):
+        TreeBatches(cache, table, as_many, ByteTokenizer(), seed=3)

@@ -7,6 +7,7 @@ import pytest
 
 from keras_transformer.data import (
     BlankLineDocuments,
+    ConlluCorpus,
     JsonLinesCorpus,
     LabelledCorpus,
     LineDocuments,
@@ -21,6 +22,8 @@ from keras_transformer.errors import UserError
 def folder(tmp_path):
     (tmp_path / "train.de").write_text("Danke\nBitte\n")
     (tmp_path / "train.en").write_text("Thanks\nPlease\n")
+    (tmp_path / "train.conllu").write_text("1\tDanke\t_\t_\t_\t_\t0\t_\t_\t_\n")
+    (tmp_path / "one.words").write_text("Thanks\n")
     (tmp_path / "pairs.tsv").write_text("Danke\tThanks\n")
     (tmp_path / "more.tsv.gz").write_bytes(gzip.compress(b"Bitte\tPlease\n"))
     (tmp_path / "labelled.tsv").write_text("good film\t1\nbad film\t0\n")
@@ -37,6 +40,8 @@ def folder(tmp_path):
         (["pairs.jsonl.gz"], "json-lines"),
         (["a.ndjson", "b.jsonl"], "json-lines"),
         (["train.de", "train.en.gz"], "parallel"),
+        (["train.conllu", "train.en"], "conllu"),
+        (["train.conllu.gz", "train.en"], "conllu"),
         (["all.txt"], "line-documents"),
         (["all.gz"], "line-documents"),
     ],
@@ -56,6 +61,7 @@ def test_what_cannot_be_guessed(names):
     ("names", "options", "corpus_class", "examples"),
     [
         (["train.de", "train.en"], {}, ParallelCorpus, [("Danke", "Thanks"), ("Bitte", "Please")]),
+        (["train.conllu", "one.words"], {}, ConlluCorpus, [("Danke", "Thanks")]),
         (["pairs.tsv", "more.tsv.gz"], {}, TsvCorpus, [("Danke", "Thanks"), ("Bitte", "Please")]),
         (["pairs.tsv"], {"columns": ("target", "source")}, TsvCorpus, [("Thanks", "Danke")]),
         (
@@ -123,6 +129,7 @@ def test_labels_of_the_training_corpus_bind_the_validation_corpus(folder):
         (["story.txt"], {"has_header": True}, "`columns` and `has_header` are for TSV files"),
         (["pairs.tsv"], {"columns": ("de", "en")}, r"`columns`: The columns must be one of"),
         (["pairs.jsonl"], {"keys": {"de": "en"}}, r"`keys`: The columns must be one of"),
+        (["train.conllu"], {}, r"with parsed sources are two, a source and a target; got 1 \("),
         (["train.de"], {"kind": "parallel"}, r"two, a source and a target; got 1 \(.*train.de\)"),
     ],
 )
