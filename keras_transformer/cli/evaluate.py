@@ -6,8 +6,9 @@
   keras-transformer evaluate runs/dates --source test.de --reference test.en --output answers.en
 
 Line n of the source goes with line n of the reference; both are UTF-8 text as people write it,
-plain or gzip. BLEU and chrF are sacrebleu's; publish their signatures with them. An exact match is
-a translation that is its reference, but for white space at the ends.
+plain or gzip. A source whose name ends with .conllu is read sentence by sentence, and a model that
+reads trees sees them. BLEU and chrF are sacrebleu's; publish their signatures with them. An exact
+match is a translation that is its reference, but for white space at the ends.
 """
 
 import json
@@ -62,11 +63,13 @@ def evaluate(arguments):
     """Translates the source, compares it with the reference, prints what came out."""
     from keras_transformer.cli.text_output import one_line, open_output, require_output_file
     from keras_transformer.inference.evaluation import evaluate_translations
+    from keras_transformer.inference.sentences import require_parallel
 
     files = [arguments.source, arguments.reference]
     output = arguments.output and require_output_file("--output", arguments.output, files)
-    sources, references = read_both(*files, arguments.encoding_errors)
+    require_parallel(files, arguments.encoding_errors)
     text_model = open_model(arguments.model, **search_settings(arguments))
+    sources, references = read_both(*files, arguments.encoding_errors, text_model)
     hypotheses = translate_all(text_model, sources, arguments.batch_size)
     if output:
         with open_output(output) as write:
@@ -81,15 +84,16 @@ def evaluate(arguments):
         print_evaluation(evaluation)
 
 
-def read_both(source, reference, encoding_errors):
-    """Returns the lines of both files, of which there are as many."""
-    from keras_transformer.inference.lines import LineReader, require_parallel
+def read_both(source, reference, encoding_errors, text_model):
+    """Returns what the model is to translate, and the lines of the reference."""
+    from keras_transformer.inference.lines import LineReader
+    from keras_transformer.inference.sentences import as_sources
 
-    require_parallel([source, reference], encoding_errors)
     texts = []
     for path in (source, reference):
         with LineReader(path, encoding_errors) as lines:
-            texts.append(list(lines))
+            is_source = path == source
+            texts.append(list(as_sources(lines, path, text_model) if is_source else lines))
             note_replaced(lines)
     return texts
 

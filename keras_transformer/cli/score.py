@@ -4,11 +4,12 @@
   keras-transformer score saved_models/dates --source test.de --target test.en --format jsonl
   keras-transformer score saved_models/story --target stories.txt
 
-Line n of the source goes with line n of the target; both are UTF-8 text, plain or gzip. For a
-language model the source is what each text begins with, and may be left out. Each line gets its
-log-probability (natural logarithm, the sum over its tokens), its tokens (the end included), and its
-perplexity: exp of minus the log-probability by the number of tokens. That of all lines together is
-told on standard error.
+Line n of the source goes with line n of the target; both are UTF-8 text, plain or gzip. A source
+whose name ends with .conllu is read sentence by sentence, and a model that reads trees sees them.
+For a language model the source is what each text begins with, and may be left out. Each line gets
+its log-probability (natural logarithm, the sum over its tokens), its tokens (the end included), and
+its perplexity: exp of minus the log-probability by the number of tokens. That of all lines together
+is told on standard error.
 """
 
 import contextlib
@@ -51,8 +52,9 @@ def score(arguments):
     """Scores all lines, writes a row for each, and tells the score of all."""
     from keras_transformer.cli.line_progress import line_progress
     from keras_transformer.cli.text_output import open_output
-    from keras_transformer.inference.lines import LineReader, require_parallel
+    from keras_transformer.inference.lines import LineReader
     from keras_transformer.inference.scoring import Score, score_pairs
+    from keras_transformer.inference.sentences import as_sources, require_parallel
     from keras_transformer.inference.translation import WINDOW
 
     files = [path for path in (arguments.source, arguments.target) if path is not None]
@@ -68,7 +70,9 @@ def score(arguments):
         readers = [
             stack.enter_context(LineReader(path, arguments.encoding_errors)) for path in files
         ]
-        columns = readers if arguments.source else [itertools.repeat("", total), *readers]
+        columns = [itertools.repeat("", total), *readers]
+        if arguments.source:
+            columns = [as_sources(readers[0], arguments.source, text_model), readers[1]]
         scores = score_pairs(text_model, *columns, window=arguments.batch_size or WINDOW)
         with open_output(None) as write, line_progress("Scoring", total, None) as advance:
             for number, one in enumerate(scores, start=1):

@@ -9,7 +9,9 @@
 
 Lines are UTF-8 text, plain or gzip. Line n of what comes out belongs to line n of what went in; the
 translation of a blank line is blank. A language model continues each line. Lines are answered as
-they come, so that it can also be talked to from a terminal or another program.
+they come, so that it can also be talked to from a terminal or another program. For a model that
+reads trees, standard input is CoNLL-U, as parsers print it, with a blank line after each sentence;
+so is any file whose name ends with .conllu, for every model: then line n is sentence n.
 
 Formats: `text` is one translation a line. `tsv` has columns: the number of the line, the score if
 asked for, the translation; with --n-best there is a row for each, best first. `jsonl` is one JSON
@@ -98,6 +100,7 @@ def translate(arguments):
     from keras_transformer.cli.text_output import open_output, require_output_file
     from keras_transformer.inference.attention_file import most_sentences
     from keras_transformer.inference.lines import LineReader
+    from keras_transformer.inference.sentences import as_sources
 
     output, attention, wanted = arguments.output, arguments.attention, 0
     if output is not None:
@@ -109,7 +112,8 @@ def translate(arguments):
     with LineReader(arguments.input, arguments.encoding_errors) as lines:
         total = count_beforehand(arguments)
         text_model = open_model(arguments.model, **search_settings(arguments))
-        translations = translate_all(text_model, lines, arguments)
+        sources = as_sources(lines, arguments.input, text_model)
+        translations = translate_all(text_model, sources, arguments)
         with (
             open_output(output) as write,
             line_progress("Translating", total, output) as advance,
@@ -129,11 +133,11 @@ def count_beforehand(arguments):
 
     Whatever is wrong with a line of a file is known before the first is translated.
     """
-    from keras_transformer.inference.lines import count_lines
+    from keras_transformer.inference.sentences import count_sources
 
     if arguments.input is None or not os.path.isfile(arguments.input):
         return None
-    return count_lines(arguments.input, arguments.encoding_errors)
+    return count_sources(arguments.input, arguments.encoding_errors)
 
 
 def translate_all(text_model, lines, arguments):

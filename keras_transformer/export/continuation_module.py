@@ -22,8 +22,12 @@ class ContinuationModule(TextGenerator):
     input_name = "prefix"
 
     def input_ids(self, texts):
+        """The ids `[B, None]` of what can be seen of texts."""
         ids = self.source_tokenizer.tokenize(self.limits.cut(texts, keep="end"))
         return ids[:, -self.limits.tokens :]
+
+    def read(self, texts):
+        return {"prefix": self.input_ids(texts)}
 
     def score(self, source, target):
         rows = self._rows(source, target)

@@ -8,6 +8,7 @@ from keras_transformer.export.continuation_module import ContinuationModule
 from keras_transformer.export.encoding_module import EncodingModule
 from keras_transformer.export.text_limits import TextLimits
 from keras_transformer.export.translation_module import TranslationModule
+from keras_transformer.export.tree_translation_module import TreeTranslationModule
 
 #: Tokens that a language model adds to a text, if nothing else is asked for.
 CONTINUATION = 256
@@ -29,10 +30,16 @@ def make_text_module(trained, search=None, limits=None, xla=False, stored_dtype=
     _require_fit(model, search, limits, has_source)
     if has_source:
         limits = limits or TextLimits(tokens=model.config.max_length)
-        return TranslationModule(trained, search, limits, xla, stored_dtype)
+        kind = TreeTranslationModule if reads_trees(model.config) else TranslationModule
+        return kind(trained, search, limits, xla, stored_dtype)
     if limits is None:  # what is given and what is added share the model's positions
         limits = TextLimits(tokens=max(1, model.config.max_length - search.lengths.maximum))
     return ContinuationModule(trained, search, limits, xla, stored_dtype)
+
+
+def reads_trees(config):
+    """Whether a model of this config takes CoNLL-U."""
+    return getattr(config, "reads_trees", False)
 
 
 def _require_fit(model, search, limits, has_source):
@@ -46,11 +53,6 @@ def _require_fit(model, search, limits, has_source):
         raise UserError(
             f"A {type(model).__name__} has no source, so there is no coverage of one to punish: "
             "leave out the `coverage_penalty`."
-        )
-    if getattr(model.config, "reads_source_depths", False):
-        raise UserError(
-            "A model that reads the depths of its source tokens cannot be exported: an export "
-            "takes strings, which have no tree. Train one without `reads_source_depths`."
         )
     most = model.position_limit
     if most is not None and limits is not None:

@@ -1,6 +1,7 @@
 """What the modules that write text share: searching, sampling, and rows in and out."""
 
 import dataclasses
+import types
 
 import tensorflow as tf
 
@@ -24,6 +25,8 @@ class TextGenerator(TextModule):
 
     #: What the search calls the ids of the texts: "source" or "prefix".
     input_name = None
+    #: What fills up the model's inputs where that is not 0, by name.
+    paddings = types.MappingProxyType({})
 
     def __init__(self, trained, search, limits, xla=False, stored_dtype=None):
         self.xla = xla
@@ -85,9 +88,17 @@ class TextGenerator(TextModule):
         """A vector `[B, M]` for each of `text` `[B]`."""
         raise NotImplementedError
 
-    def input_ids(self, texts):
-        """The ids `[B, None]` that the search starts from."""
+    def read(self, texts):
+        """What a sub-batch needs to know of its rows, by name; the ids as `input_name`."""
         raise NotImplementedError
+
+    def lengths(self, columns):
+        """How much room each row of what `read` gave takes up in a sub-batch, `[B]`."""
+        return columns[self.input_name].row_lengths()
+
+    def model_inputs(self, part):
+        """What the model reads of a part of what `read` gave: padded tensors `[b, ·]` by name."""
+        return {self.input_name: part[self.input_name].to_tensor()}
 
     def texts_of(self, found, part):
         """The texts `[b, N]` of hypotheses, for the part of the batch that they were found for."""
@@ -106,51 +117,55 @@ class TextGenerator(TextModule):
             "weights": tf.reshape(tf.zeros([0]), tf.stack([0, rows, columns])),
         }
 
-    def columns(self, texts):
-        """What a sub-batch needs to know about its rows."""
-        return {"ids": self.input_ids(texts), "number": tf.range(tf.shape(texts)[0])}
+    def answers(self, found, part):
+        """Texts and scores `[b, N]` of hypotheses."""
+        return {"text": self.texts_of(found, part), "score": found.score}
 
     def _generate(self, texts, find, width):
-        columns = self.columns(texts)
+        columns = {**self.read(texts), "number": tf.range(tf.shape(texts)[0])}
 
         def write(part):
-            found = find(part["ids"].to_tensor(), part["number"])
-            return {"text": self.texts_of(found, part), "score": found.score}
+            return self.answers(find(self.model_inputs(part), part["number"]), part)
 
         empty = {"text": tf.zeros([0, width], tf.string), "score": tf.zeros([0, width])}
-        return self.by_length(write, columns, columns["ids"].row_lengths(), empty)
+        return self.by_length(write, columns, self.lengths(columns), empty)
 
     def _finder(self, search, **drawing):
-        """A function from ids `[b, S]` and the numbers of their rows to `Hypotheses`."""
+        """A function from `model_inputs` and the numbers of their rows to `Hypotheses`."""
 
-        def find(ids, numbers, **drawing):
-            inputs = {self.input_name: ids}
+        def find(inputs, numbers, **drawing):
+            given = {self.input_name: inputs if len(inputs) > 1 else inputs[self.input_name]}
             if not drawing:
-                return search(self.model, **inputs)
+                return search(self.model, **given)
             drawn = dataclasses.replace(search, temperature=drawing["temperature"])
-            return drawn(self.model, **inputs, seed=drawing["seed"], rows=numbers)
+            return drawn(self.model, **given, seed=drawing["seed"], rows=numbers)
 
         if not self.xla:
-            return lambda ids, numbers: find(ids, numbers, **drawing)
+            return lambda inputs, numbers: find(inputs, numbers, **drawing)
 
-        def find_compiled(ids, numbers, **drawing):
+        def find_compiled(inputs, numbers, **drawing):
             with self.weights(as_constants=True):
-                return find(ids, numbers, **drawing)
+                return find(inputs, numbers, **drawing)
 
         compiled = tf.function(find_compiled, jit_compile=True, autograph=False)
 
-        def find_padded(ids, numbers):
-            rows = padded_rows(tf.shape(ids)[0])
-            ids = tf.pad(ids, [[0, 0], [0, -tf.shape(ids)[1] % LENGTH_MULTIPLE]])
-            found = compiled(tf.gather(ids, rows), tf.gather(numbers, rows), **drawing)
+        def find_padded(inputs, numbers):
+            count = tf.shape(numbers)[0]
+            rows = padded_rows(count)
+            inputs = {name: self._padded_input(name, value) for name, value in inputs.items()}
+            inputs = {name: tf.gather(value, rows) for name, value in inputs.items()}
+            found = compiled(inputs, tf.gather(numbers, rows), **drawing)
             real = {
-                name: value[: tf.shape(ids)[0]]
-                for name, value in found._asdict().items()
-                if value is not None
+                name: value[:count] for name, value in found._asdict().items() if value is not None
             }
             return Hypotheses(**real)
 
         return find_padded
+
+    def _padded_input(self, name, value):
+        """An input `[b, ·]` of the model, as wide as XLA compiles it for."""
+        room = -tf.shape(value)[1] % LENGTH_MULTIPLE
+        return tf.pad(value, [[0, 0], [0, room]], constant_values=self.paddings.get(name, 0))
 
 
 def padded_rows(count):

@@ -30,9 +30,15 @@ class TextLimits:
         for field in dataclasses.fields(self):
             require_positive_integer(field.name, getattr(self, field.name))
 
-    def cut(self, texts, keep="start"):
-        """Texts `[B]` of which only what can be seen is left, at the "start" or the "end"."""
-        size = self.tokens * BYTES_OF_A_TOKEN
+    def cut(self, texts, keep="start", bytes_of_a_token=BYTES_OF_A_TOKEN):
+        """Texts `[B]` of which only what can be seen is left, at the "start" or the "end".
+
+        Args:
+            texts: strings `[B]`.
+            keep: which end of them is seen.
+            bytes_of_a_token: no token can stand for more of them.
+        """
+        size = self.tokens * bytes_of_a_token
         first = tf.zeros_like(texts, tf.int32)
         if keep == "end":
             first = tf.maximum(tf.strings.length(texts) - size, 0)

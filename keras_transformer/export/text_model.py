@@ -9,7 +9,7 @@ from keras_transformer.errors import UserError
 from keras_transformer.export.damage import no_tensorflow_text
 from keras_transformer.export.graph_ops import check_ops
 from keras_transformer.export.manifest import check_files, read_manifest
-from keras_transformer.export.modules import make_text_module
+from keras_transformer.export.modules import make_text_module, reads_trees
 from keras_transformer.export.saved_model_file import read_meta_graph
 from keras_transformer.export.signatures import check_signatures
 from keras_transformer.export.trained_model import TrainedModel, is_trained_model
@@ -26,12 +26,14 @@ class TextModel:
         name: what it is called in messages.
         signatures: functions of named tensors to dictionaries of tensors, by name.
         manifest: of an export; None for a run.
+        reads_trees: whether its source texts are CoNLL-U.
     """
 
     kind: str
     name: str
     signatures: dict
     manifest: dict | None = None
+    reads_trees: bool = False
 
 
 def open_text_model(path, **search_settings):
@@ -50,7 +52,12 @@ def open_text_model(path, **search_settings):
         search = SearchSettings(**given) if given else None
         trained = TrainedModel.load(path)
         module = make_text_module(trained, search)
-        return TextModel(type(trained.model).__name__, str(path), module.functions)
+        return TextModel(
+            type(trained.model).__name__,
+            str(path),
+            module.functions,
+            reads_trees=reads_trees(trained.model.config),
+        )
     directory = resolve_version(path)
     meta_graph = read_meta_graph(directory)
     manifest = read_manifest(directory)
@@ -70,7 +77,11 @@ def open_text_model(path, **search_settings):
     signatures = {
         name: _Signature(loaded, function) for name, function in loaded.signatures.items()
     }
-    return TextModel(manifest["kind"], str(path), signatures, manifest)
+    model = manifest["model"]
+    tree_positions = model.get("tree_positions", "none") if isinstance(model, dict) else "none"
+    return TextModel(
+        manifest["kind"], str(path), signatures, manifest, reads_trees=tree_positions != "none"
+    )
 
 
 def _register_operations(directory):

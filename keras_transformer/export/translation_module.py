@@ -31,22 +31,18 @@ class TranslationModule(TextGenerator):
             search = dataclasses.replace(search, with_alignment=True)
         super().__init__(trained, search, limits, xla, stored_dtype)
 
-    def is_blank(self, texts):
-        """Whether what can be seen of each text is blank, boolean `[B]`."""
-        return is_blank(self.limits.cut(texts))
-
-    def input_ids(self, texts):
-        return with_end(self.ids(self.source_tokenizer, texts, self.limits.tokens - 1))
-
-    def columns(self, texts):
-        columns = super().columns(texts)
-        columns["is_blank"] = self.is_blank(texts)
+    def read(self, texts):
+        texts = self.limits.cut(texts)
+        most = self.limits.tokens - 1
+        read = {
+            "source": with_end(self.source_tokenizer.tokenize(texts)[:, :most]),
+            "is_blank": is_blank(texts),
+        }
         if self.copies_unknowns:
-            spelt = self.source_tokenizer.spellings(self.limits.cut(texts))
-            spelt = spelt[:, : self.limits.tokens - 1]
+            spelt = self.source_tokenizer.spellings(texts)[:, :most]
             nothing = tf.zeros([tf.shape(texts)[0], 1], tf.string)  # the spelling of END
-            columns["spellings"] = tf.concat([spelt, nothing], axis=1)
-        return columns
+            read["spellings"] = tf.concat([spelt, nothing], axis=1)
+        return read
 
     def texts_of(self, found, part):
         if self.copies_unknowns:
@@ -58,21 +54,22 @@ class TranslationModule(TextGenerator):
             texts = self.target_tokenizer.detokenize(
                 tf.reshape(found.ids, [-1, length]), tf.reshape(copied, [-1, length])
             )
-            texts = tf.reshape(texts, tf.shape(found.score))
-        else:
-            texts = super().texts_of(found, part)
-        return tf.where(part["is_blank"][:, None], "", texts)
+            return tf.reshape(texts, tf.shape(found.score))
+        return super().texts_of(found, part)
 
-    def _generate(self, texts, find, width):
-        found = super()._generate(texts, find, width)
-        return {**found, "score": tf.where(self.is_blank(texts)[:, None], 0.0, found["score"])}
+    def answers(self, found, part):
+        is_blank, answers = part["is_blank"][:, None], super().answers(found, part)
+        return {
+            "text": tf.where(is_blank, "", answers["text"]),
+            "score": tf.where(is_blank, 0.0, answers["score"]),
+        }
 
     def score(self, source, target):
         pairs = self._pairs(source, target)
 
         def score(part):
-            source, target, labels = self._padded(part)
-            logits = self.model({"source": source, "target": target}, training=False)
+            inputs, labels = self._padded(part)
+            logits = self.model(inputs, training=False)
             is_token = labels != PADDING_ID
             of_tokens = token_log_probabilities(logits, labels)
             return {
@@ -83,7 +80,7 @@ class TranslationModule(TextGenerator):
         empty = {"log_probability": tf.zeros([0]), "tokens": tf.zeros([0], tf.int32)}
         scored = self.by_length(score, pairs, self._lengths(pairs), empty)
         # As the translation of a blank text is scored.
-        is_certain = self.is_blank(source) & (target == "")
+        is_certain = pairs["is_blank"] & (target == "")
         return {
             name: tf.where(is_certain, tf.zeros_like(value), value)
             for name, value in scored.items()
@@ -96,11 +93,12 @@ class TranslationModule(TextGenerator):
         rows, columns = tf.maximum(rows, 0), tf.maximum(columns, 0)  # of no texts, the least int
 
         def attend(part):
-            source, target, labels = self._padded(part)
-            weights = self.model.alignment(source, target)
+            inputs, labels = self._padded(part)
+            weights = self.model.alignment(**inputs)
             weights *= tf.cast(labels != PADDING_ID, tf.float32)[..., None]
+            source_tokens = self.tokens(self.source_tokenizer, inputs["source"])
             return {
-                "source_tokens": padded_to(self.tokens(self.source_tokenizer, source), columns),
+                "source_tokens": padded_to(source_tokens, columns),
                 "target_tokens": padded_to(self.tokens(self.target_tokenizer, labels), rows),
                 "weights": padded_to(weights, rows, columns),
             }
@@ -109,26 +107,28 @@ class TranslationModule(TextGenerator):
         return self.by_length(attend, pairs, self._lengths(pairs), empty)
 
     def encode(self, text):
-        ids = self.input_ids(text)
+        columns = self.read(text)
 
         def encode(part):
-            memory = self.model.encode(part["ids"].to_tensor())
+            memory = self.model.encode(**self.model_inputs(part))
             return {"embedding": mean_over(memory.states, memory.mask)}
 
         empty = {"embedding": tf.zeros([0, self.model.config.width])}
-        return self.by_length(encode, {"ids": ids}, ids.row_lengths(), empty)
+        return self.by_length(encode, columns, self.lengths(columns), empty)
 
     def _pairs(self, source, target):
         ids = self.ids(self.target_tokenizer, target, self.scored_tokens - 1)
         starts = tf.fill([ids.nrows(), 1], START_ID)
         return {
-            "source": self.input_ids(source),
+            **self.read(source),
             "target": tf.concat([starts, ids], axis=1),
             "labels": with_end(ids),
         }
 
     def _lengths(self, pairs):
-        return tf.maximum(pairs["source"].row_lengths(), pairs["labels"].row_lengths())
+        return tf.maximum(self.lengths(pairs), pairs["labels"].row_lengths())
 
     def _padded(self, part):
-        return tuple(part[name].to_tensor() for name in ("source", "target", "labels"))
+        """The model's inputs by name, and the labels `[b, T]`."""
+        inputs = {**self.model_inputs(part), "target": part["target"].to_tensor()}
+        return inputs, part["labels"].to_tensor()

@@ -12,6 +12,7 @@ from keras_transformer.inference.evaluation import (
 )
 from keras_transformer.inference.lines import LineReader
 from keras_transformer.inference.scoring import Score, score_pairs
+from keras_transformer.inference.sentences import SentenceReader
 from keras_transformer.inference.translation import Translation, translate_lines
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "LineReader",
     "PoorSentence",
     "Score",
+    "SentenceReader",
     "Translation",
     "align",
     "draw_attention",

@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 
+from keras_transformer.data.corpora.conllu_text import conllu_text
 from keras_transformer.inference.translation import as_tensor, as_text, require_text_generator
 from keras_transformer.printable import shown
 from keras_transformer.text.special_ids import SPECIAL_NAMES
@@ -14,7 +15,7 @@ class Alignment:
     """The attention of one sentence.
 
     Attributes:
-        source, target: the texts.
+        source, target: the texts; of a source that is CoNLL-U, the words.
         source_tokens: what a person reads for each token of the source, S strings.
         target_tokens: the same for the target, T strings.
         weights: [T, S], how much each target token attended to each source token.
@@ -80,4 +81,4 @@ def _make_alignment(source, target, source_tokens, target_tokens, weights):
     source_tokens = tuple(as_text(token) for token in source_tokens if token)
     target_tokens = tuple(as_text(token) for token in target_tokens if token)
     weights = weights[: len(target_tokens), : len(source_tokens)]
-    return Alignment(source, target, source_tokens, target_tokens, weights)
+    return Alignment(conllu_text(source), target, source_tokens, target_tokens, weights)

@@ -4,6 +4,7 @@ import dataclasses
 import heapq
 
 from keras_transformer.checks import require_choice, require_integer
+from keras_transformer.data.corpora.conllu_text import conllu_text
 from keras_transformer.errors import UserError
 from keras_transformer.inference.translation import WINDOW, translate_lines
 
@@ -18,7 +19,8 @@ class PoorSentence:
 
     Attributes:
         line: its number, from 1 on.
-        source, reference, hypothesis: the texts; the hypothesis is the model's.
+        source, reference, hypothesis: the texts; the hypothesis is the model's. Of a source that is
+            CoNLL-U, it is the words.
         chrf: of this sentence, from 0 to 100.
     """
 
@@ -118,7 +120,8 @@ def evaluate_translations(sources, hypotheses, references, worst=10, bleu_tokens
         hypothesis.strip() == reference.strip()
         for hypothesis, reference in zip(hypotheses, references, strict=True)
     ]
-    rows = zip(range(1, len(sources) + 1), sources, references, hypotheses, is_exact, strict=True)
+    read = map(conllu_text, sources)
+    rows = zip(range(1, len(sources) + 1), read, references, hypotheses, is_exact, strict=True)
     poor = (
         PoorSentence(*texts, chrf=chrf.sentence_score(texts[3], [texts[2]]).score)
         for *texts, is_same in rows

@@ -172,34 +172,3 @@ def _is_pipe(path):
     except OSError:
         return False
     return stat.S_ISFIFO(mode) or stat.S_ISCHR(mode)
-
-
-def count_lines(path, encoding_errors="error"):
-    """Returns how many lines a file has; whatever is wrong with any of them is known afterwards.
-
-    Args:
-        path: A regular file, as it is to be read again.
-        encoding_errors: As for `LineReader`.
-    """
-    open_file(path).close()
-    with LineReader(path, encoding_errors) as lines:
-        return sum(1 for _ in lines)
-
-
-def require_parallel(paths, encoding_errors="error"):
-    """Returns how many lines each of the files has; an error if they differ, or have none.
-
-    Args:
-        paths: One or more regular files; line n of one goes with line n of the others.
-        encoding_errors: As for `LineReader`.
-    """
-    counts = [count_lines(path, encoding_errors) for path in paths]
-    for path, count in zip(paths, counts, strict=True):
-        if count != counts[0]:
-            raise UserError(
-                f"{paths[0]}: line count {counts[0]:,}, but {path}: line count {count:,}. Line n "
-                "of one must go with line n of the other: find what is missing."
-            )
-    if not counts[0]:
-        raise UserError(f"{paths[0]}: no lines. Check that this is the right file.")
-    return counts[0]

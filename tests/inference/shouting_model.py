@@ -14,6 +14,7 @@ class ShoutingModel:
     """
 
     manifest = None
+    reads_trees = False
 
     def __init__(self, kind="Transformer", name="shouting"):
         self.kind = kind

@@ -13,12 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keras_transformer.errors import UserError
-from keras_transformer.inference.lines import (
-    MOST_CHARACTERS,
-    LineReader,
-    count_lines,
-    require_parallel,
-)
+from keras_transformer.inference.lines import MOST_CHARACTERS, LineReader
+from keras_transformer.inference.sentences import count_sources
 
 
 @pytest.fixture
@@ -138,7 +134,7 @@ def test_what_is_written_is_read(tmp_path_factory, lines, end, is_packed):
     path = tmp_path_factory.mktemp("lines") / "file"
     path.write_bytes(gzip.compress(content) if is_packed else content)
     assert read(path) == lines
-    assert count_lines(path) == len(lines)
+    assert count_sources(path) == len(lines)
 
 
 @given(content=st.binary(max_size=60) | st.text("a\r\n\0\ufeff\u2028").map(str.encode))
@@ -151,21 +147,6 @@ def test_any_bytes_are_kept_line_by_line_or_refused(tmp_path_factory, content):
         return
     has_open_end = content.removeprefix(b"\xef\xbb\xbf") and not content.endswith(b"\n")
     assert len(found) == content.count(b"\n") + bool(has_open_end)
-
-
-def test_parallel_files(write):
-    two, three = write(b"1\n2\n", "two"), write(b"1\n2\n3\n", "three")
-    assert require_parallel([two, write(b"a\nb", "b")]) == 2
-    message = (
-        f"{two}: line count 2, but {three}: line count 3. Line n of one must go with line n of the "
-        "other: find what is missing."
-    )
-    with pytest.raises(UserError, match=re.escape(message)):
-        require_parallel([two, three])
-    empty = write(b"", "empty")
-    message = f"{empty}: no lines. Check that this is the right file."
-    with pytest.raises(UserError, match=re.escape(message)):
-        require_parallel([empty, empty])
 
 
 # Pipes and terminals.
