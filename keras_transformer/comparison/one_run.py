@@ -1,17 +1,19 @@
 """One model trained with one seed, and all that is measured of it."""
 
 import dataclasses
+import itertools
 import json
 
 from keras_transformer.atomic import atomic_file
 from keras_transformer.comparison.distances import distance_of_test
 from keras_transformer.comparison.quality_by_length import quality_by_length
 from keras_transformer.comparison.speed_log import SpeedLog
+from keras_transformer.data.corpora.conllu_text import conllu_text
 from keras_transformer.export import open_text_model
 from keras_transformer.inference import translate_lines
 from keras_transformer.text import TokenizerPair
 from keras_transformer.trainer import train
-from keras_transformer.trainer.preparation import Corpora
+from keras_transformer.trainer.preparation import Corpora, model_texts
 from keras_transformer.trainer.recipe import load_recipe
 
 
@@ -56,7 +58,8 @@ def _measure_lengths(recipe, place):
     translations = translate_lines(open_text_model(place.run, **search), sources)
     hypotheses = [translation.text for translation in translations]
     tokenizer = TokenizerPair.load(place.run / "tokenizers").source
-    lengths = tokenizer.tokenize(sources).row_lengths().numpy().tolist()
+    read = [conllu_text(source) for source in sources]
+    lengths = tokenizer.tokenize(read).row_lengths().numpy().tolist()
     bleu_tokens = recipe.evaluation.bleu_tokens
     return quality_by_length(lengths, sources, hypotheses, references, bleu_tokens)
 
@@ -65,5 +68,8 @@ def _texts(recipe):
     corpora = Corpora.of(recipe.data)
     for name, corpus in corpora.tests.items():
         if distance_of_test(name) is None:
-            return list(corpus)
-    return list(corpora.validation or [])[: recipe.evaluation.sentences]
+            return list(model_texts(recipe, corpus))
+    if corpora.validation is None:
+        return []
+    texts = model_texts(recipe, corpora.validation)
+    return list(itertools.islice(texts, recipe.evaluation.sentences))

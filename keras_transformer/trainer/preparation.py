@@ -10,6 +10,7 @@ from keras_transformer.data import (
     DocumentBatches,
     PackedBatches,
     PairBatches,
+    TreeBatches,
     choose_buckets,
     count_overlap,
     make_dates,
@@ -36,6 +37,8 @@ class PreparedData:
         validation_texts: the first validation examples, tuples of strings; as many as are to be
             translated or looked at.
         tests: for each test corpus its examples, a list of tuples of strings, by name.
+
+    The sources among these strings are CoNLL-U where the model reads trees.
     """
 
     tokenizers: TokenizerPair
@@ -111,16 +114,20 @@ def prepare_data(recipe, run, report):
     tokenizers = TokenizerPair.load(run.tokenizers)
     directory = recipe.data.cache or run.cache
     tokenise = functools.partial(_tokenise, recipe, tokenizers, directory, report)
-    batches = _make_batches(recipe, tokenise(corpora.train, keep_text=True), tokenizers)
+    batches = _make_batches(
+        recipe, tokenise(corpora.train, keep_text=True), tokenizers, corpora.train
+    )
     validation_batches = None
     validation_texts = []
     if corpora.validation is not None:
-        validation_batches = _make_validation_batches(recipe, tokenise(corpora.validation))
+        validation_batches = _make_validation_batches(
+            recipe, tokenise(corpora.validation), tokenizers, corpora.validation
+        )
         count = max(recipe.evaluation.sentences, recipe.tensorboard.attention)
-        validation_texts = list(itertools.islice(corpora.validation, count))
+        validation_texts = list(itertools.islice(model_texts(recipe, corpora.validation), count))
     if is_new:
         _tell_about_length(recipe, batches.report(), report)
-    tests = {name: list(corpus) for name, corpus in corpora.tests.items()}
+    tests = {name: list(model_texts(recipe, corpus)) for name, corpus in corpora.tests.items()}
     return PreparedData(tokenizers, batches, validation_batches, validation_texts, tests)
 
 
@@ -167,7 +174,12 @@ def _tokenise(recipe, tokenizers, directory, report, corpus, keep_text=False):
     )
 
 
-def _make_batches(recipe, cache, tokenizers):
+def model_texts(recipe, corpus):
+    """The examples of a corpus as strings that the recipe's model takes: an iterable of tuples."""
+    return corpus.parsed_examples() if recipe.model.reads_trees else corpus
+
+
+def _make_batches(recipe, cache, tokenizers, corpus):
     section = recipe.batches
     if section.packed:
         return PackedBatches(
@@ -182,16 +194,24 @@ def _make_batches(recipe, cache, tokenizers):
             for column, tokenizer in of_columns.items()
         }
     table = _choose_table(section, cache, section.too_long, _ROOM_FOR_SAMPLES if samplers else 1.0)
+    return _in_buckets(recipe, cache, table, tokenizers, corpus, samplers)
+
+
+def _make_validation_batches(recipe, cache, tokenizers, corpus):
+    if recipe.batches.packed:
+        return _make_batches(recipe, cache, tokenizers, corpus)
+    # No example may be missing from what is measured.
+    table = _choose_table(recipe.batches, cache, "truncate")
+    return _in_buckets(recipe, cache, table, tokenizers, corpus)
+
+
+def _in_buckets(recipe, cache, table, tokenizers, corpus, samplers=None):
+    if recipe.model.reads_trees:
+        return TreeBatches(
+            cache, table, corpus, tokenizers.source, seed=recipe.seed, samplers=samplers
+        )
     kind = PairBatches if recipe.task == "translation" else DocumentBatches
     return kind(cache, table, seed=recipe.seed, samplers=samplers)
-
-
-def _make_validation_batches(recipe, cache):
-    if recipe.batches.packed:
-        return _make_batches(recipe, cache, None)
-    kind = PairBatches if recipe.task == "translation" else DocumentBatches
-    # No example may be missing from what is measured.
-    return kind(cache, _choose_table(recipe.batches, cache, "truncate"), seed=recipe.seed)
 
 
 def _choose_table(section, cache, too_long, room=1.0):

@@ -4,6 +4,7 @@ import pathlib
 import shutil
 import time
 
+from keras_transformer.data.corpora.conllu_text import conllu_text
 from keras_transformer.errors import UserError
 from keras_transformer.export import TrainedModel, export_model
 from keras_transformer.export.modules import make_text_module
@@ -159,7 +160,7 @@ class TrainingEnd:
             )
             if number == 0:
                 shown = self.quality.translate(sources[:show])
-                samples = tuple(zip(sources, references, shown, strict=False))
+                samples = tuple(zip(map(conllu_text, sources), references, shown, strict=False))
         return tests, samples
 
     def _trained_model(self, quality=None):

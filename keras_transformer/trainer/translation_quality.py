@@ -5,9 +5,10 @@ import itertools
 import keras
 
 from keras_transformer.checks import require_choice
+from keras_transformer.data.corpora.conllu_text import conllu_text
 from keras_transformer.errors import UserError
 from keras_transformer.export import TextModel, TrainedModel
-from keras_transformer.export.modules import make_text_module
+from keras_transformer.export.modules import make_text_module, reads_trees
 from keras_transformer.inference import BLEU_TOKENS, evaluate_translations, translate_lines
 
 
@@ -21,7 +22,7 @@ class TranslationQuality(keras.callbacks.Callback):
 
     Args:
         tokenizers: a `TokenizerPair`, or a `Tokenizer` for both sides.
-        sources: a list of strings.
+        sources: a list of strings, in CoNLL-U for a model that reads trees.
         references: a list of as many strings: what a person would have written.
         search: a `BeamSearch`, a `GreedySearch` or `SearchSettings`; by default that of an export.
         bleu_tokens: what BLEU counts, see `evaluate_translations`.
@@ -100,7 +101,7 @@ class TranslationQuality(keras.callbacks.Callback):
 
     def samples(self, count):
         """Returns the first tuples of source, reference and last translation, to look at."""
-        rows = zip(self.sources, self.references, self.hypotheses, strict=True)
+        rows = zip(map(conllu_text, self.sources), self.references, self.hypotheses, strict=True)
         return tuple(itertools.islice(rows, count))
 
     @property
@@ -114,5 +115,10 @@ class TranslationQuality(keras.callbacks.Callback):
                     "Transformer."
                 )
             module = make_text_module(TrainedModel(self.model, self.tokenizers), self.search)
-            self._text_model = TextModel(kind, self.model.name, module.functions)
+            self._text_model = TextModel(
+                kind,
+                self.model.name,
+                module.functions,
+                reads_trees=reads_trees(self.model.config),
+            )
         return self._text_model

@@ -70,7 +70,8 @@ class DataSection(Section):
             known distance later (see `make_recall`), both with validation and test data of their
             own; or null, and `train` names files.
         builtin_pairs: training pairs of the built-in corpus.
-        train: one or two files or patterns; of parallel files, the source and the target.
+        train: one or two files or patterns; of parallel files, the source and the target. A source
+            that ends with .conllu is parsed, and may train a model with `tree_positions`.
         validation: likewise, for the validation loss, BLEU and chrF. Without it there are none.
         test: names and files of corpora that are evaluated once, at the end.
         kind, columns, has_header, keys, on_bad_line, encoding_errors: how to read the files; see
@@ -119,11 +120,9 @@ class DataSection(Section):
                 f"`data.builtin` must be null for the task {task!r}: {self.builtin!r} holds pairs. "
                 "Name files in `data.train`."
             )
-        corpora = {"data.train": self.train, "data.validation": self.validation}
-        corpora |= {f"data.test.{name}": files for name, files in self.test.items()}
-        for key, files in corpora.items():
+        for key, files in self._corpora().items():
             try:
-                columns = self._columns_of(files) if files else COLUMNS[task]
+                columns = self._columns_of(files)
             except ValueError as error:
                 names = {name: f"data.{name}" for name in ("kind", "columns", "has_header", "keys")}
                 yield with_dotted_names(str(error), names, key)
@@ -135,6 +134,37 @@ class DataSection(Section):
                     "`data.keys` to what they hold, or choose another `task`."
                 )
                 return
+
+    def disagreements_with_trees(self):
+        """Yields what has no trees, for a model that reads them."""
+        if self.builtin:
+            yield (
+                f"`model.tree_positions` needs parsed sources, and `data.builtin` {self.builtin!r} "
+                "has none. Name CoNLL-U files in `data.train`, or set `model.tree_positions` to "
+                "none."
+            )
+        for key, files in self._corpora().items():
+            if not self._is_parsed(files):
+                yield (
+                    f"`{key}` must have a parsed source where `model.tree_positions` is set, such "
+                    f"as [train.conllu, train.en]; got {', '.join(files)}. Set `data.kind` to "
+                    "conllu if it is CoNLL-U, or `model.tree_positions` to none."
+                )
+                return
+
+    def _is_parsed(self, files):
+        from keras_transformer.data.report.open_corpus import guess_kind
+
+        try:
+            return (self.kind or guess_kind(files)) == "conllu"
+        except ValueError:  # which is told by `disagreements_with`
+            return True
+
+    def _corpora(self):
+        """The files of each corpus that has some, by key."""
+        corpora = {"data.train": self.train, "data.validation": self.validation}
+        corpora |= {f"data.test.{name}": files for name, files in self.test.items()}
+        return {key: files for key, files in corpora.items() if files}
 
     def _columns_of(self, files):
         from keras_transformer.data.corpora.corpus import find_column_set
@@ -151,11 +181,12 @@ class DataSection(Section):
                 f"`keys` is missing: {files[0]} holds JSON lines. Say which of theirs hold the "
                 "texts, as {source: en, target: de}."
             )
-        if kind == "parallel" and len(files) != 2:
+        if kind in ("parallel", "conllu") and len(files) != 2:
+            kinds = {"parallel": "Parallel files", "conllu": "Files with parsed sources"}
             raise ValueError(
-                f"Parallel files are two, a source and a target; got {files[0]!r} alone."
+                f"{kinds[kind]} are two, a source and a target; got {files[0]!r} alone."
             )
-        if kind == "parallel":
+        if kind in ("parallel", "conllu"):
             return COLUMNS["translation"]
         if kind in ("line-documents", "blank-line-documents"):
             return COLUMNS["language_model"]

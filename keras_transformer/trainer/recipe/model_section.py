@@ -6,17 +6,8 @@ from keras_transformer.checks import require_choice, require_mapping
 from keras_transformer.trainer.recipe.recipe_error import RecipeError
 from keras_transformer.trainer.recipe.section import plain, with_dotted_names
 
-#: Fields of the configs that follow from the rest of the recipe; its corpora have no trees.
-DERIVED = frozenset(
-    {
-        "vocabulary_size",
-        "target_vocabulary_size",
-        "padding_id",
-        "is_packed",
-        "reads_source_depths",
-    }
-)
-
+#: Fields of the configs that follow from the rest of the recipe.
+DERIVED = frozenset({"vocabulary_size", "target_vocabulary_size", "padding_id", "is_packed"})
 
 #: The kind of model where a recipe says nothing.
 DEFAULT_KIND = "transformer"
@@ -64,6 +55,11 @@ class ModelSection:
 
     kind: str
     settings: dict
+
+    @property
+    def reads_trees(self):
+        """Whether the model reads the trees of its source."""
+        return self.settings.get("tree_positions", "none") != "none"
 
     @classmethod
     def resolve(cls, values, task, text):

@@ -171,6 +171,8 @@ class Recipe:
             )
 
     def _disagreements_of_translation(self):
+        if self.model.reads_trees:
+            yield from self.data.disagreements_with_trees()
         if not self.text.shared and self.model.settings["share_embeddings"] == "all":
             yield (
                 "`model.share_embeddings` must be target or none where `text.shared` is false: two "

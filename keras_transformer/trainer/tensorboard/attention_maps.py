@@ -4,6 +4,9 @@ import tensorflow as tf
 
 from keras_transformer.checks import require_positive_integer
 from keras_transformer.errors import UserError
+from keras_transformer.export.conllu_parsing import parse_conllu
+from keras_transformer.export.modules import reads_trees
+from keras_transformer.export.tree_translation_module import tree_inputs
 from keras_transformer.inference.attention_heads_picture import draw_attention_heads
 from keras_transformer.inference.translation import as_tensor
 from keras_transformer.text import END_ID, START_ID, Tokenizer, TokenizerPair
@@ -21,8 +24,8 @@ class AttentionMaps(EventCallback):
     Args:
         log_dir: the directory that is given to TensorBoard.
         tokenizers: a `TokenizerPair`, or a `Tokenizer` for both sides.
-        sources: a list of a few strings. A model without a source or without a target, such as a
-            `LanguageModel`, is shown these texts alone.
+        sources: a list of a few strings, in CoNLL-U for a model that reads trees. A model without a
+            source or without a target, such as a `LanguageModel`, is shown these texts alone.
         targets: translations of the sources, as many.
         most_tokens: of a longer text the beginning is drawn, as more could not be read.
     """
@@ -47,10 +50,18 @@ class AttentionMaps(EventCallback):
         self._input_texts()  # what does not fit is said before training, not after a part of it
 
     def on_test_end(self, logs=None):
-        ids = {name: self._ids(name, texts) for name, texts in self._input_texts().items()}
-        weights = self.model.attention_weights(
-            **{name: ragged.to_tensor() for name, ragged in ids.items()}
-        )
+        texts = {name: as_tensor(texts) for name, texts in self._input_texts().items()}
+        parsed = None
+        if reads_trees(self.model.config):
+            parsed = parse_conllu(texts["source"], most_words=self.model.config.max_length)
+            texts["source"] = parsed.texts
+        ids = {name: self._ids(name, strings) for name, strings in texts.items()}
+        inputs = {name: ragged.to_tensor() for name, ragged in ids.items()}
+        if parsed is not None:
+            tokenizer = self.tokenizers.source
+            sizes = tokenizer.word_sizes(parsed.words)
+            inputs |= tree_inputs(tokenizer, inputs["source"], sizes, parsed.heads)
+        weights = self.model.attention_weights(**inputs)
         labels = {name: self._labels(name, ragged) for name, ragged in ids.items()}
         if "target" in ids:
             # Who attends is named by what it writes: the token after the one that it reads.
@@ -90,9 +101,9 @@ class AttentionMaps(EventCallback):
             )
         return dict(zip(sorted(names), (self.sources, self.targets), strict=False))
 
-    def _ids(self, name, texts):
+    def _ids(self, name, strings):
         """Ragged ids as in training: a source ends with END, a target begins with START."""
-        ids = getattr(self.tokenizers, name).tokenize(as_tensor(texts))
+        ids = getattr(self.tokenizers, name).tokenize(strings)
         ids = ids[:, : self.model.config.max_length - 1]
         special = tf.fill([ids.nrows(), 1], START_ID if name == "target" else END_ID)
         return tf.concat([special, ids] if name == "target" else [ids, special], axis=1)

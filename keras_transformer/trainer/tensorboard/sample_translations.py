@@ -33,10 +33,8 @@ class SampleTranslations(EventCallback):
                 "There are no translations yet: `SampleTranslations` must stand after its "
                 "`TranslationQuality` in the list of callbacks."
             )
-        texts = self.quality.sources, self.quality.references, self.quality.hypotheses
-        rows = list(zip(*texts, strict=True))[: self.rows]
         with self.writing(VALIDATION):
-            tf.summary.text("translations", make_table(rows))
+            tf.summary.text("translations", make_table(self.quality.samples(self.rows)))
 
 
 def make_table(rows):

@@ -430,7 +430,7 @@ def test_what_a_language_model_has_not(sections, expected):
 
 
 @pytest.mark.parametrize(
-    "name", ["vocabulary_size", "target_vocabulary_size", "padding_id", "reads_source_depths"]
+    "name", ["vocabulary_size", "target_vocabulary_size", "padding_id", "is_packed"]
 )
 def test_what_follows_from_the_rest_is_no_key(name):
     (mistake,) = mistakes(TRANSLATION, model={name: 5})

@@ -1,0 +1,177 @@
+"""A recipe with trees, the whole way: files, training, a stop, export, verification, commands."""
+
+import json
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from keras_transformer.cli.main import main
+from keras_transformer.data import DependencyTree, PairBatches, TreeBatches
+from keras_transformer.export.verification import verify_export
+from keras_transformer.trainer import TrainingStopped, train
+from keras_transformer.trainer.preparation import prepare_data
+from keras_transformer.trainer.progress import TrainingReport
+from keras_transformer.trainer.recipe import RecipeError
+from keras_transformer.trainer.run_directory import RunDirectory
+from keras_transformer.trainer.stored_result import read_result
+from tests.trainer.small_runs import Spy, left_by, make_recipe, require_same
+
+WORDS = ("rote", "Hunde", "schlafen", "gern", "im", "Haus")
+
+
+def tree(number):
+    """A sentence of two to six words: a chain to the left or to the right, or a star."""
+    words = tuple(WORDS[(number + place) % 6] for place in range(2 + number % 5))
+    count = len(words)
+    shapes = (range(count), [*range(2, count + 1), 0], [0] + [1] * (count - 1))
+    return DependencyTree(words, tuple(shapes[number % 3]))
+
+
+def write_trees(directory):
+    """Writes files of training, validation and test; returns the recipe's `data`."""
+    numbers = {"train": range(6, 66), "validation": range(6), "test": range(4)}
+    files = {}
+    for name, part in numbers.items():
+        trees = [tree(number) for number in part]
+        source, target = directory / f"{name}.conllu", directory / f"{name}.txt"
+        source.write_text("".join(f"# sent_id = 1\n{each.conllu}\n\n" for each in trees))
+        target.write_text("".join(f"{each.words[each.heads.index(0)]}\n" for each in trees))
+        files[name] = [str(source), str(target)]
+    return {**files, "test": {"small": files["test"]}}
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    return write_trees(tmp_path_factory.mktemp("trees"))
+
+
+SECTIONS = {
+    "model": {"tree_positions": "both"},
+    "training": {"steps": 6, "deterministic": False},
+    "evaluation": {"every": 3, "sentences": 3},
+    "checkpoints": {"every": 3},
+    "tensorboard": {"every": 3, "attention": 1, "samples": 2},
+}
+
+
+@pytest.fixture(scope="module")
+def run(data, tmp_path_factory):
+    """A finished run with its export."""
+    directory = tmp_path_factory.mktemp("runs") / "trees"
+    spy = Spy()
+    train(make_recipe(data, **SECTIONS, export={"enabled": True}), directory, report=spy)
+    return directory, spy
+
+
+def test_training_evaluates_tests_and_exports(run):
+    directory, spy = run
+    result = read_result(directory / "result.json")
+    assert {"loss", "bleu"} <= set(result.validation)
+    assert result.tests["small"].sentences == 4
+    assert result.samples[0][:2] == ("rote Hunde", "rote")
+    assert all("\t" not in sentence.source for sentence in result.tests["small"].worst)
+    assert any("validation loss" in said for said in spy.said)
+    verified = verify_export(result.export)
+    assert all(row.ok for row in verified.golden)
+    assert tree(0).conllu in verified.golden[0].input["text"]
+    assert verified.manifest["model"]["tree_positions"] == "both"
+    assert verified.manifest["recipe"]["model"]["encoder_attention"] == "structural"
+
+
+def test_commands_take_the_file(run, data, capsys, tmp_path):
+    directory, _ = run
+    export = read_result(directory / "result.json").export
+    source, target = data["test"]["small"]
+    answers = []
+    search = ["--beams", "1", "--max-length", "8"]
+    for model, options in ((directory, search), (export, [])):
+        assert main(["translate", str(model), "--input", source, "--scores", *options]) == 0
+        answers.append(capsys.readouterr().out.splitlines())
+    assert answers[0] == answers[1]
+    assert len(answers[0]) == 4
+    assert main(["evaluate", str(export), "--source", source, "--reference", target, "--json"]) == 0
+    evaluated = json.loads(capsys.readouterr().out)
+    assert evaluated["sentences"] == 4
+    assert evaluated["worst"][0]["source"] in {tree(number).text for number in range(4)}
+    assert main(["score", str(export), "--source", source, "--target", target]) == 0
+    scored = capsys.readouterr().out
+    plain = tmp_path / "plain.txt"
+    plain.write_text("".join(tree(number).text + "\n" for number in range(4)))
+    assert main(["score", str(export), "--source", str(plain), "--target", target]) == 0
+    without_trees = capsys.readouterr().out
+    assert len(scored.splitlines()) == len(without_trees.splitlines()) == 4
+    assert scored != without_trees
+
+
+def test_a_parser_can_be_piped_into_the_command(run, data):
+    """Standard input is CoNLL-U for such a model, and lines without tabs are sentences, too."""
+    directory, _ = run
+    export = read_result(directory / "result.json").export
+    parsed = pathlib.Path(data["test"]["small"][0]).read_text()
+    result = subprocess.run(
+        [pathlib.Path(sys.executable).with_name("keras-transformer"), "translate", export],
+        input=f"{parsed}plain text\nand more",
+        capture_output=True,
+        text=True,
+    )
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.count("\n") == 6
+
+
+def test_a_run_that_was_stopped_goes_on(trainings, data, tmp_path):
+    recipe = make_recipe(data, **SECTIONS)
+    trainings.train(recipe, tmp_path / "whole")
+    with pytest.raises(TrainingStopped):
+        trainings.train(recipe, tmp_path / "stopped", stop_after=4)
+    trainings.train(recipe, tmp_path / "stopped")
+    require_same(tmp_path / "stopped", left_by(tmp_path / "whole"))
+
+
+def prepared(recipe, directory):
+    run = RunDirectory(directory)
+    run.path.mkdir()
+    return prepare_data(recipe, run, TrainingReport())
+
+
+def test_what_is_prepared(data, tmp_path):
+    found = prepared(make_recipe(data, **SECTIONS), tmp_path / "trees")
+    assert isinstance(found.batches, TreeBatches)
+    assert isinstance(found.validation_batches, TreeBatches)
+    assert found.validation_texts[0] == (tree(0).conllu, "rote")
+    assert found.tests["small"][1] == (tree(1).conllu, tree(1).words[2])
+
+
+def test_a_plain_model_reads_the_words(data, tmp_path):
+    found = prepared(make_recipe(data), tmp_path / "plain")
+    assert type(found.batches) is PairBatches
+    assert found.tests["small"][0] == ("rote Hunde", "rote")
+
+
+def test_the_kind_may_be_said(data, tmp_path):
+    source, target = data["train"]
+    named_otherwise = shutil.copy(source, tmp_path / "source.txt")
+    files = {"train": [str(named_otherwise), target], "kind": "conllu"}
+    recipe = make_recipe(files, model={"tree_positions": "absolute"})
+    assert isinstance(prepared(recipe, tmp_path / "run").batches, TreeBatches)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ({"builtin": "dates"}, "`model.tree_positions` needs parsed sources, and `data.builtin`"),
+        (
+            {"train": ["a.conllu", "a.en"], "validation": ["b.de", "b.en"]},
+            r"`data.validation` must have a parsed source where `model.tree_positions` is set, .*; "
+            r"got b\.de, b\.en\. Set `data.kind` to conllu if it is CoNLL-U",
+        ),
+        ({"train": ["a.tsv", "a.en"]}, "^a.tsv: cannot guess what these 2 files hold"),
+        ({"train": "a.tsv"}, "`data.train` must have a parsed source where"),
+        ({"train": "a.conllu"}, "Files with parsed sources are two, a source and a target; got"),
+    ],
+)
+def test_data_without_trees(data, message):
+    with pytest.raises(RecipeError, match=message):
+        make_recipe(data, model={"tree_positions": "both"})
