@@ -155,5 +155,5 @@ def test_the_comparisons_that_come_with_the_project_load(path):
     comparison = load_comparison(path)
     assert comparison.name == path.stem
     assert len(comparison.recipes()) >= 2
-    assert len(comparison.seeds) >= 3
+    assert len(comparison.seeds) >= 2
     assert f"`{path.name}`" in (COMPARE / "README.md").read_text(encoding="utf-8")

@@ -39,7 +39,7 @@ from keras_transformer.inference import (
     evaluate_translations,
     translate_lines,
 )
-from keras_transformer.inference.lines import require_parallel
+from keras_transformer.inference.sentences import require_parallel
 
 
 def main(arguments=None):
