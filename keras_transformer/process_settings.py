@@ -1,4 +1,4 @@
-"""Settings of the whole process that make training on a CPU faster.
+"""The process as a whole: its cores, and settings that make training on a CPU faster.
 
 A library must not turn such switches behind the back of the program that imports it: the command
 `keras-transformer` turns them, for itself. In a program of your own, set TF_ENABLE_ONEDNN_OPTS=1 in
@@ -22,6 +22,13 @@ _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -2, -3, -8
 # Larger ones than any tensor of a training step are still given back to the system.
 _LARGEST_KEPT = 2**28
 _ALLOCATOR_VARIABLES = ("MALLOC_", "GLIBC_TUNABLES", "LD_PRELOAD")
+
+
+def available_cores():
+    """The numbers of the cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return sorted(os.sched_getaffinity(0))
+    return list(range(os.cpu_count() or 1))
 
 
 def prepare_process():

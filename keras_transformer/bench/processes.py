@@ -8,6 +8,8 @@ import shutil
 import subprocess
 import sys
 
+from keras_transformer.process_settings import available_cores
+
 # What decides how many threads the libraries of all contenders start.
 _THREAD_VARIABLES = (
     "THREADS",
@@ -107,13 +109,6 @@ class Processes:
 def command_line():
     """How this package's own command is started."""
     return [str(pathlib.Path(sys.executable).with_name("keras-transformer"))]
-
-
-def available_cores():
-    """The numbers of the cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return sorted(os.sched_getaffinity(0))
-    return list(range(os.cpu_count() or 1))
 
 
 def _pin_to(cores):

@@ -8,7 +8,8 @@ import socket
 
 import numpy as np
 
-from keras_transformer.bench.processes import MeasurementError, Processes, available_cores
+from keras_transformer.bench.processes import MeasurementError, Processes
+from keras_transformer.process_settings import available_cores
 
 
 @dataclasses.dataclass(frozen=True)

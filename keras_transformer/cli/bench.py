@@ -151,7 +151,8 @@ def run(arguments):
     if arguments.measure:
         print_measurement(*arguments.measure)
         return 0
-    from keras_transformer.bench.processes import MeasurementError, available_cores
+    from keras_transformer.bench.processes import MeasurementError
+    from keras_transformer.process_settings import available_cores
 
     require_sensible(arguments)
     cores = len(available_cores())

@@ -9,6 +9,7 @@ import threading
 import tensorflow as tf
 
 from keras_transformer.errors import UserError
+from keras_transformer.process_settings import available_cores
 from keras_transformer.trainer.training_failed import TrainingFailed
 
 # What collective operations raise when a process that takes part in them is gone.
@@ -114,7 +115,8 @@ class Distribution:
         """What a person reads: "CPU", "2 GPUs", "2 workers with 8 GPUs"."""
         gpus = len(tf.config.list_logical_devices("GPU"))
         if self.strategy is None:
-            return "GPU" if gpus else f"CPU with {os.cpu_count()} cores"
+            cores = len(available_cores())
+            return "GPU" if gpus else f"CPU with {cores} core{'s' if cores > 1 else ''}"
         replicas = self.strategy.num_replicas_in_sync
         devices = f"{replicas} {'GPU' if gpus else 'CPU'}{'s' if replicas > 1 else ''}"
         return devices if self.workers == 1 else f"{self.workers} workers with {devices}"
