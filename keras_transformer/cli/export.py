@@ -63,8 +63,8 @@ def export(arguments):
 
     settings = {"version": arguments.version, "weights": arguments.weights}
     try:
-        if search_settings(arguments):
-            settings["search"] = SearchSettings(**search_settings(arguments))
+        searching = search_settings(arguments)
+        SearchSettings(**searching)  # mistakes are told before anything is loaded
         if arguments.max_source_tokens is not None:
             settings["limits"] = TextLimits(tokens=arguments.max_source_tokens)
         if arguments.version is not None:
@@ -72,6 +72,8 @@ def export(arguments):
     except ValueError as error:
         raise UserError(str(error)) from error
     trained = TrainedModel.load(arguments.run_directory)
+    if searching:
+        settings["search"] = trained.search_settings(**searching)
     path = export_model(
         trained, arguments.to, **settings, xla=arguments.xla, portable=arguments.portable
     )

@@ -16,7 +16,9 @@ _OPTIONS = {
 
 def add_search_options(parser):
     """Adds an option for each field of `SearchSettings`."""
-    group = parser.add_argument_group("search")
+    group = parser.add_argument_group(
+        "search", "A run searches as its recipe says; the defaults are those of one without."
+    )
     for name, (kind, letter, text) in _OPTIONS.items():
         group.add_argument("--" + name.replace("_", "-"), type=kind, metavar=letter, help=text)
 

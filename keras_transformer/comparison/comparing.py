@@ -46,6 +46,7 @@ def compare(comparison, output, *, say=print, step=run_step):
     require_alike(
         {name: entry["parameters"] for name, entry in models.items()},
         {name: entry["width_key"] for name, entry in models.items()},
+        is_matched=comparison.match,
     )
     runs = _lay_out(comparison, models, output)
     for number, (model, seed, place) in enumerate(runs, start=1):

@@ -15,12 +15,13 @@ def is_alike(parameters, reference):
     return abs(parameters - reference) <= TOLERANCE * reference
 
 
-def require_alike(parameters, width_keys):
+def require_alike(parameters, width_keys, is_matched=False):
     """Raises a `UserError` unless all models have nearly as many parameters as the first.
 
     Args:
         parameters: by the name of the model.
         width_keys: for each model the key of the recipe that makes it wider.
+        is_matched: whether widths have been changed already until they were as near as they get.
     """
     first = next(iter(parameters))
     reference = parameters[first]
@@ -28,13 +29,19 @@ def require_alike(parameters, width_keys):
     if not others:
         return
     shown = "; ".join(
-        f"{name!r} has {parameters[name]:,} ({parameters[name] / reference - 1:+.0%}), change its "
-        f"`{width_keys[name]}`"
+        f"{name!r} has {parameters[name]:,} ({parameters[name] / reference - 1:+.0%})"
+        + ("" if is_matched else f", change its `{width_keys[name]}`")
         for name in others
     )
+    advice = "Or have them matched with --match."
+    if is_matched:
+        advice = (
+            "No width brings them nearer: most of their weights lie elsewhere, such as in tables "
+            "of `model.max_length` rows. Change that, or the mechanism's options."
+        )
     raise UserError(
         f"All models must have as many parameters as the first, {first!r}, within "
-        f"{TOLERANCE:.0%}: it has {reference:,}, but {shown}. Or have them matched with --match."
+        f"{TOLERANCE:.0%}: it has {reference:,}, but {shown}. {advice}"
     )
 
 

@@ -56,7 +56,7 @@ def _draw_curves(axes, results):
     axes.set_yscale("log")
     axes.set_title("How they learn", fontsize=12)
     axes.set_xlabel("target tokens")
-    axes.set_ylabel("loss")
+    axes.set_ylabel("validation loss")
     axes.xaxis.set_major_formatter(lambda value, _: _short(value))
 
 

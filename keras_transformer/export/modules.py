@@ -24,8 +24,10 @@ def make_text_module(trained, search=None, limits=None, xla=False, stored_dtype=
             raise UserError(f"A {type(model).__name__} writes no text: there is nothing to search.")
         limits = limits or TextLimits(tokens=model.config.max_length)
         return EncodingModule(trained, limits, stored_dtype)
-    if search is None or isinstance(search, SearchSettings):
-        search = make_search(model, search or SearchSettings())
+    if search is None:
+        search = trained.search_settings()
+    if isinstance(search, SearchSettings):
+        search = make_search(model, search)
     has_source = hasattr(model, "encode")
     _require_fit(model, search, limits, has_source)
     if has_source:

@@ -4,7 +4,6 @@ import dataclasses
 
 import tensorflow as tf
 
-from keras_transformer.decoding import SearchSettings
 from keras_transformer.errors import UserError
 from keras_transformer.export.damage import no_tensorflow_text
 from keras_transformer.export.graph_ops import check_ops
@@ -44,14 +43,13 @@ def open_text_model(path, **search_settings):
 
     Args:
         path: a run's directory, a version directory, or the directory of all versions.
-        **search_settings: fields of `SearchSettings`, for a run; None means the default. In an
-            export the search is part of the graph.
+        **search_settings: fields of `SearchSettings`, for a run; None means what its recipe says.
+            In an export the search is part of the graph.
     """
     given = {name: value for name, value in search_settings.items() if value is not None}
     if is_trained_model(path):
-        search = SearchSettings(**given) if given else None
         trained = TrainedModel.load(path)
-        module = make_text_module(trained, search)
+        module = make_text_module(trained, trained.search_settings(**given) if given else None)
         return TextModel(
             type(trained.model).__name__,
             str(path),

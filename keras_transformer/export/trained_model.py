@@ -9,6 +9,7 @@ import pathlib
 import keras
 
 from keras_transformer.atomic import atomic_directory
+from keras_transformer.decoding import SearchSettings
 from keras_transformer.errors import UserError
 from keras_transformer.models import MODELS
 from keras_transformer.text import Tokenizer, TokenizerPair
@@ -49,6 +50,13 @@ class TrainedModel:
     quality: dict | None = None
     examples: tuple = ()
     labels: tuple = ()
+
+    def search_settings(self, **given):
+        """The `SearchSettings` of its recipe, or the defaults; fields that are given hold first."""
+        evaluation = (self.recipe or {}).get("evaluation") or {}
+        of_recipe = dict(evaluation.get("search") or {})
+        of_recipe["forbidden_ids"] = tuple(of_recipe.get("forbidden_ids", ()))
+        return SearchSettings(**{**of_recipe, **given})
 
     def __post_init__(self):
         if isinstance(self.tokenizers, Tokenizer):

@@ -21,6 +21,13 @@ def test_the_error_names_counts_and_keys():
     )
 
 
+def test_what_could_not_be_matched_is_not_advised_to_be():
+    with pytest.raises(UserError) as caught:
+        require_alike({"first": 1000, "wide": 1500}, KEYS, is_matched=True)
+    assert "'wide' has 1,500 (+50%). No width brings them nearer" in str(caught.value)
+    assert "--match" not in str(caught.value)
+
+
 @pytest.mark.parametrize("start", [8, 64, 1024])
 @pytest.mark.parametrize(("reference", "width"), [(1, 8), (10_000, 96), (9_000_000, 3000)])
 def test_the_nearest_width_is_found_from_anywhere(start, reference, width):

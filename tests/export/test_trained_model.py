@@ -1,5 +1,6 @@
 """A trained model comes back from disk as it was, or not at all."""
 
+import dataclasses
 import json
 import pickle
 import shutil
@@ -8,8 +9,10 @@ import numpy as np
 import pytest
 
 from keras_transformer import Transformer
+from keras_transformer.decoding import GreedySearch, SearchSettings
 from keras_transformer.errors import UserError
 from keras_transformer.export import TrainedModel
+from keras_transformer.export.modules import make_text_module
 from keras_transformer.text import ByteTokenizer, TokenizerPair
 
 
@@ -59,6 +62,20 @@ def test_everything_comes_back(tmp_path, settings):
         assert loaded.tokenizers.source.hash == trained.tokenizers.source.hash
         for mine, theirs in zip(trained.model.weights, loaded.model.weights, strict=True):
             np.testing.assert_array_equal(mine, theirs)
+
+
+def test_it_searches_as_its_recipe_says_unless_told_otherwise(saved):
+    """Its export, which the training made, does so too."""
+    trained = TrainedModel.load(saved)
+    assert trained.search_settings() == SearchSettings()
+    search = {"beams": 1, "max_length": 7, "forbidden_ids": [5]}
+    trained = dataclasses.replace(trained, recipe={"evaluation": {"search": search}})
+    assert trained.search_settings() == SearchSettings(beams=1, max_length=7, forbidden_ids=(5,))
+    assert trained.search_settings(beams=3).beams == 3
+    assert trained.search_settings(beams=3).max_length == 7
+    module = make_text_module(trained)
+    assert isinstance(module.best, GreedySearch)
+    assert module.best.lengths.maximum == 7
 
 
 def test_nothing_of_the_optimizer_is_stored(written_run, tmp_path):

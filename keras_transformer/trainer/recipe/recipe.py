@@ -163,6 +163,12 @@ class Recipe:
                 "`training.ema` must be above 0, such as 0.999, for `checkpoints.final` 'ema'; got "
                 f"{self.training.ema}."
             )
+        rates = [rate for name, rate in self.model.settings.items() if name.endswith("dropout")]
+        if self.training.consistency and not any(rates):
+            yield (
+                "`model.dropout` must be above 0 for `training.consistency`: without it the two "
+                "predictions of a batch are the same; got 0.0."
+            )
         profile, steps = self.tensorboard.profile, self.training.steps
         if profile is not None and steps is not None and profile[1] > steps:
             yield (

@@ -368,6 +368,10 @@ def test_names_are_names_of_directories(name):
             "`checkpoints.average` must not be more than `checkpoints.keep`; got 6 and 5.",
         ),
         ({"checkpoints": {"final": "ema"}}, "`training.ema` must be above 0, such as 0.999, for "),
+        (
+            {"model": {"dropout": 0.0}, "training": {"steps": 10, "consistency": 5.0}},
+            "`model.dropout` must be above 0 for `training.consistency`: without it the two ",
+        ),
         ({"tensorboard": {"profile": [5, 11]}}, "`tensorboard.profile` must end by "),
         (
             {"data": {"builtin": "dates"}},
