@@ -89,9 +89,35 @@ class BigBird(AttentionMechanism):
     ):
         self.check_use(is_causal=use_causal_mask, has_query_mask=is_query_mask(attention_mask))
         batch_size, _, length, _ = ops.shape(query)
-        queries, keys, values = (self._in_blocks(x) for x in (query, key, value))
         if attention_mask is None:
             attention_mask = ops.ones((batch_size, 1, 1, length), dtype="bool")
+        given = (query, key, value, attention_mask, return_weights, training)
+        sees_all = self._sees_all(length)
+        if isinstance(sees_all, bool):
+            return (self._attend_to_all if sees_all else self._attend_to_blocks)(*given)
+        return tf.cond(
+            sees_all, lambda: self._attend_to_all(*given), lambda: self._attend_to_blocks(*given)
+        )
+
+    def _sees_all(self, length):
+        """Whether a text is so short that all blocks see each other, whichever are chosen.
+
+        At an end of the text a block has neighbours on one side alone; when no more blocks are left
+        than random ones are drawn, each of them is.
+        """
+        most = self.num_global + self.num_window // 2 + 1 + self.num_random
+        return length <= most * self.block_size
+
+    def _attend_to_all(self, query, key, value, attention_mask, return_weights, training):
+        """Full attention: the same for texts so short, without gathering every block for each."""
+        scores = tf.matmul(query * query.shape[-1] ** -0.5, key, transpose_b=True)  # [B, H, T, S]
+        weights = ops.cast(softmax_of_visible(scores, attention_mask), self.compute_dtype)
+        context = tf.matmul(self.dropout_layer(weights, training=training), value)
+        return (context, weights) if return_weights else context
+
+    def _attend_to_blocks(self, query, key, value, attention_mask, return_weights, training):
+        batch_size, _, length, _ = ops.shape(query)
+        queries, keys, values = (self._in_blocks(x) for x in (query, key, value))
         is_seen = ops.swapaxes(attention_mask, 2, 3)  # [B, 1, S, 1]
         is_seen = ops.broadcast_to(is_seen, (batch_size, ops.shape(is_seen)[1], length, 1))
         is_seen = self._in_blocks(is_seen)[..., 0]  # [B, 1, N, b]

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from keras_transformer.layers import BigBird
 from tests.layers.attention.full_attention import (
@@ -12,6 +13,12 @@ from tests.layers.attention.full_attention import (
 
 T = 11
 NONE = {"block_size": 2, "num_global": 0, "num_window": 1, "num_random": 0}
+
+
+@pytest.fixture
+def blocks(monkeypatch):
+    """Even short texts are cut into blocks."""
+    monkeypatch.setattr(BigBird, "_sees_all", lambda self, length: False)
 
 
 @pytest.mark.parametrize(
@@ -26,12 +33,42 @@ NONE = {"block_size": 2, "num_global": 0, "num_window": 1, "num_random": 0}
     ],
     ids=str,
 )
-def test_all_blocks_are_full_attention(settings, random):
+def test_all_blocks_are_full_attention(settings, random, blocks):
     """By whatever way they were chosen: no key is counted twice."""
     mechanism = BigBird(**{**NONE, **settings})
     mask = padding_mask(11, 5, width=T)
     assert_equals_full(mechanism, *random_heads(random, T), attention_mask=mask)
     assert_equals_full(mechanism, *random_heads(random, T))
+
+
+# Lengths around the one up to which all blocks see each other: 2 + 1 + 1 + 2 blocks of 3.
+@pytest.mark.parametrize("length", [1, 3, 17, 18, 19, 40])
+@pytest.mark.parametrize("is_known", [True, False], ids=["known", "dynamic"])
+def test_short_texts_have_full_attention_without_blocks(length, is_known, random, monkeypatch):
+    mechanism = BigBird(block_size=3, num_global=2, num_window=3, num_random=2)
+    heads = random_heads(random, length)
+    mask = padding_mask(length, max(1, length // 2), width=length)
+    shape = [None, *heads[0].shape[1:2], length if is_known else None, heads[0].shape[-1]]
+    specs = [tf.TensorSpec(shape, heads[0].dtype)] * 3
+    specs.append(tf.TensorSpec([None, 1, 1, length if is_known else None], tf.bool))
+
+    @tf.function(input_signature=specs)
+    def attend(query, key, value, mask):
+        return mechanism(query, key, value, attention_mask=mask, return_weights=True)
+
+    found = attend(*heads, mask)
+    monkeypatch.setattr(BigBird, "_sees_all", lambda self, length: False)
+    expected = mechanism(*heads, attention_mask=mask, return_weights=True)
+    for ours, theirs in zip(found, expected, strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-5)
+
+
+def test_short_texts_are_not_cut_into_blocks(random, monkeypatch):
+    monkeypatch.delattr(BigBird, "_attend_to_blocks")
+    mechanism = BigBird(block_size=3, num_global=2, num_window=3, num_random=2)
+    mechanism(*random_heads(random, 18))
+    with pytest.raises(AttributeError, match="_attend_to_blocks"):
+        mechanism(*random_heads(random, 19))
 
 
 def pattern(seed=0, length=64, **settings):
