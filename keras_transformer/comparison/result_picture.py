@@ -51,9 +51,14 @@ def draw_results(results):
 
 
 def _draw_curves(axes, results):
+    from matplotlib.ticker import LogFormatter
+
     for number, each in enumerate(results.standings):
         _draw_line(axes, number, each.model, each.curve)
     axes.set_yscale("log")
+    # Plain numbers, not powers of ten; those between the powers only where there are few of them.
+    axes.yaxis.set_major_formatter(LogFormatter())
+    axes.yaxis.set_minor_formatter(LogFormatter(minor_thresholds=(1, 0.5)))
     axes.set_title("How they learn", fontsize=12)
     axes.set_xlabel("target tokens")
     axes.set_ylabel("validation loss")
