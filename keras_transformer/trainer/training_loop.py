@@ -51,7 +51,7 @@ class TrainingLoop:
         jit_compile: whether XLA compiles the forward and backward pass, once for each shape.
         consistency: α of R-Drop (Liang et al. 2021; the paper's is 5): each batch is predicted
             twice, with other units dropped, and the loss grows with how far the two are apart. It
-            takes twice the time, and a model with dropout. 0 predicts each batch once.
+            takes more than twice the time, and a model with dropout. 0 predicts each batch once.
 
     Example:
 

@@ -38,8 +38,8 @@ class TrainingSection(Section):
         label_smoothing: the share of probability that is spread over all tokens.
         consistency: α of R-Drop (Liang et al. 2021, "R-Drop: Regularized Dropout for Neural
             Networks"; the paper's is 5), for small corpora: each batch is predicted twice, with
-            other units dropped, and the loss grows with how far the two are apart. It takes twice
-            the time; 0 is without.
+            other units dropped, and the loss grows with how far the two are apart. It takes more
+            than twice the time; 0 is without.
         precision: "float32", "mixed_bfloat16", or "mixed_float16" with loss scaling.
         xla: whether XLA compiles the update. It gains on GPUs; each shape of batches costs some
             seconds of compilation.
