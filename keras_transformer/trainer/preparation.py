@@ -160,18 +160,18 @@ def _learn_tokenizers(recipe, corpus, report):
 
 def _tokenise(recipe, tokenizers, directory, report, corpus, keep_text=False):
     report.stage(f"Tokenising {corpus.name}")
-    of_columns = {
-        "source": tokenizers.source,
-        "target": tokenizers.target,
-        "text": tokenizers.target,
-    }
     return tokenise_corpus(
         corpus,
-        {column: of_columns[column] for column in corpus.columns},
+        _of_columns(tokenizers, corpus.columns),
         directory,
         keep_text=keep_text and bool(recipe.text.sampling),
         progress=report.advance,
     )
+
+
+def _of_columns(tokenizers, columns):
+    known = {"source": tokenizers.source, "target": tokenizers.target, "text": tokenizers.target}
+    return {column: known[column] for column in columns}
 
 
 def model_texts(recipe, corpus):
@@ -185,16 +185,19 @@ def _make_batches(recipe, cache, tokenizers, corpus):
         return PackedBatches(
             cache, width=section.max_length, tokens=section.tokens, seed=recipe.seed
         )
-    samplers = {}
-    if recipe.text.sampling:
-        of_columns = {"source": tokenizers.source}  # targets are what a model is to write
-        of_columns = of_columns if "source" in cache.columns else {"text": tokenizers.target}
-        samplers = {
-            column: functools.partial(tokenizer.sample, alpha=recipe.text.sampling)
-            for column, tokenizer in of_columns.items()
-        }
+    samplers = _make_samplers(recipe.text, cache.columns, tokenizers)
     table = _choose_table(section, cache, section.too_long, _ROOM_FOR_SAMPLES if samplers else 1.0)
     return _in_buckets(recipe, cache, table, tokenizers, corpus, samplers)
+
+
+def _make_samplers(section, columns, tokenizers):
+    if not section.sampling:
+        return {}
+    columns = [name for name in columns if name != "target" or section.sampled == "both"]
+    return {
+        column: functools.partial(tokenizer.sample, alpha=section.sampling)
+        for column, tokenizer in _of_columns(tokenizers, columns).items()
+    }
 
 
 def _make_validation_batches(recipe, cache, tokenizers, corpus):

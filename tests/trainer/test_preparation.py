@@ -1,5 +1,6 @@
 """From a recipe to batches: what is made, what is found again, what a person is told."""
 
+import numpy as np
 import pytest
 
 from keras_transformer.data import DocumentBatches, PackedBatches, PairBatches
@@ -96,6 +97,38 @@ def test_vocabularies_may_be_learned_apart(prepare):
         "Learning a vocabulary of 300 ids for the source",
         "Learning a vocabulary of 300 ids for the target",
     ]
+
+
+@pytest.mark.parametrize(
+    ("settings", "sampled"),
+    [
+        (["sampling=0"], []),
+        (["sampling=0.5"], ["source"]),
+        (["sampling=0.5", "sampled=both"], ["source", "target"]),
+    ],
+)
+def test_sampled_sides_are_cut_at_random(prepare, settings, sampled):
+    text = ["text.tokenizer=sentencepiece", "text.vocabulary_size=300", "text.options={model: bpe}"]
+    data, _ = prepare(*text, *(f"text.{setting}" for setting in settings))
+    cut, uncut = _tokens_of_an_epoch(data.batches), _tokens_of_the_corpus(data.batches.cache)
+    assert [side for side in cut if cut[side] > uncut[side]] == sampled
+    # What is measured must not depend on chance.
+    measured = data.validation_batches
+    assert _tokens_of_an_epoch(measured) == _tokens_of_the_corpus(measured.cache)
+
+
+def _tokens_of_an_epoch(batches):
+    """How many tokens the rows of each side have, END included, with all that fit into them."""
+    epoch = [batches.batch(0, number) for number in range(len(batches))]
+    return {
+        "source": sum(np.count_nonzero(inputs["source"]) for inputs, *_ in epoch),
+        "target": sum(np.count_nonzero(labels) for _, labels, *_ in epoch),
+    }
+
+
+def _tokens_of_the_corpus(cache):
+    lengths = sum(lengths.sum(axis=0) for lengths in cache.iterate_lengths())
+    return dict(zip(cache.columns, lengths + len(cache), strict=True))
 
 
 def test_long_training_examples_are_told_about_and_no_validation_example_is_missing(prepare):

@@ -37,6 +37,8 @@ class TextSection(Section):
         sampling: how wildly training texts are cut at random, anew in each epoch: `alpha` of
             `SentencePieceTokenizer.sample`; 0 is not at all. Of a unigram model the smaller is the
             wilder (Kudo 2018: 0.2); of a BPE model, the larger (Provilkov et al. 2020: 0.1).
+        sampled: the texts of a translation that are cut so: "source", or "both", as in the two
+            papers. A language model has only one.
     """
 
     key = "text"
@@ -47,6 +49,7 @@ class TextSection(Section):
     options: Mapping = setting({}, require_mapping)
     maximum_passages: int = setting(200_000, require_positive_integer)
     sampling: float = setting(0.0, require_share)
+    sampled: str = setting("source", require_choice, choices=("source", "both"))
 
     def __post_init__(self):
         super().__post_init__()

@@ -68,7 +68,7 @@ def test_all_mistakes_are_told_at_once_in_the_order_of_the_file(refusal):
         "  recipe.yaml:11: `modell` is not a key of a recipe. Did you mean `model`?",
         "  --set batches.tokens=0: `batches.tokens` must be a whole number of at least 1; got 0.",
         "  --set text.x=1: `text.x` is not a key of a recipe. Known here: tokenizer, "
-        "vocabulary_size, shared, options, maximum_passages, sampling.",
+        "vocabulary_size, shared, options, maximum_passages, sampling, sampled.",
     ]
 
 

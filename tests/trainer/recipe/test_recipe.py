@@ -217,6 +217,7 @@ def test_recipes_are_frozen():
         ("export", "to", ["", 3], "null or text"),
         ("text", "tokenizer", ["spm"], "one of 'bytes', 'sentencepiece', 'wordpiece'"),
         ("text", "sampling", [-0.1, 1.1, "x"], "a number in [0, 1]"),
+        ("text", "sampled", ["target", True], "one of 'both', 'source'"),
         ("text", "options", [3], "a mapping"),
         ("data", "kind", ["csv"], "null or one of 'blank-line-documents', "),
         ("data", "columns", ["source", []], "null or a list of names"),
