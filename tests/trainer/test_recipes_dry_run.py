@@ -18,6 +18,7 @@ SMALLER = {
     "quickstart": ("data.builtin_pairs=1000",),
     "language_model": ("batches.tokens=512", "model.num_layers=1"),
     "multi30k_en_de": ONE_LAYER,
+    "multi30k_en_de_published": ONE_LAYER,
     "multi30k_en_de_raw": ONE_LAYER,
     "wmt14_en_de_base": ONE_LAYER,
     "wmt14_en_de_big": ONE_LAYER,
