@@ -368,7 +368,7 @@ def test_all_of_it(tmp_path, files, monkeypatch, capsys):
     assert "| exact match | is the reference | 1 | 25.0% |" in page  # of the first run
     assert "the training has 4 pairs" in page
     for name in ("learning_curves.png", "bleu_by_length.png"):
-        assert f"]({name})" in page
+        assert f"](captions/{name})" in page
     assert make_results.main([*arguments_of(files, output, *runs), "--bleu-tokens", "char"]) == 0
     assert "tok:char" in capsys.readouterr().out
 

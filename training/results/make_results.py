@@ -9,7 +9,7 @@
 Each run translates the test set with its final weights and the search of its recipe. Standard
 output gets Markdown: a table of the runs with means and standard deviations, and what the first run
 still gets wrong, sorted by kind. The output folder gets two pictures: learning_curves.png and
-bleu_by_length.png, by the number of words of the source.
+bleu_by_length.png, by the number of words of the source. Put the page beside that folder.
 
 Runs whose recipes differ in more than the seed may follow: they get means and a colour of their
 own, by the name of what was changed. Words are what stands between white space, so give files that
@@ -110,7 +110,7 @@ def make_results(paths, test, train, output, bleu_tokens=None):
     kinds = sort_by_kind(first.worst, known_words)
     return [
         *runs_section(groups, evaluations),
-        *pictures_section(),
+        *pictures_section(output.name),
         *mistakes_section(runs[0], first, kinds, training_pairs),
     ]
 

@@ -63,12 +63,13 @@ def mistakes_section(run, evaluation, kinds, training_pairs):
     return lines
 
 
-def pictures_section():
-    """Returns the lines that show the pictures, which lie beside the page."""
+def pictures_section(folder):
+    """Returns the lines that show the pictures, which lie in a folder beside the page."""
     return [
-        "![Losses of training and validation, and validation BLEU, by update](learning_curves.png)",
+        "![Losses of training and validation, and validation BLEU, by update]"
+        f"({folder}/learning_curves.png)",
         "",
-        "![Test BLEU by the number of words of the source](bleu_by_length.png)",
+        f"![Test BLEU by the number of words of the source]({folder}/bleu_by_length.png)",
         "",
         "BLEU by source length: points are means over the seeds, and bars reach from the least to "
         "the most of them.",
