@@ -27,8 +27,10 @@ attention goes as far as memory does.
 """
 
 import argparse
+import contextlib
 import json
 import pathlib
+import signal
 import sys
 import tempfile
 
@@ -160,12 +162,37 @@ def run(arguments):
     if arguments.threads > cores:
         raise UserError(f"--threads is {arguments.threads}; cores to run on: {cores}.")
     try:
-        if arguments.scaling:
-            return draw_training_growth(arguments)
-        return draw_attention_growth(arguments) if arguments.attention else compare(arguments)
+        with stopped_by_signals():
+            if arguments.scaling:
+                return draw_training_growth(arguments)
+            return draw_attention_growth(arguments) if arguments.attention else compare(arguments)
     except MeasurementError as error:
         tell(f"keras-transformer: {error}")
         return 1
+
+
+@contextlib.contextmanager
+def stopped_by_signals():
+    """Inside this block SIGTERM and SIGHUP are as Ctrl-C: the measurement that runs is ended, too.
+
+    A signal that is ignored, as SIGHUP under `nohup`, stays ignored.
+    """
+
+    def stop(number, _):
+        interrupt = KeyboardInterrupt()
+        interrupt.exit_code = 128 + number
+        raise interrupt
+
+    old = {
+        number: signal.signal(number, stop)
+        for number in (signal.SIGTERM, signal.SIGHUP)
+        if signal.getsignal(number) is not signal.SIG_IGN
+    }
+    try:
+        yield
+    finally:
+        for number, handler in old.items():
+            signal.signal(number, handler)
 
 
 def print_measurement(what, settings):

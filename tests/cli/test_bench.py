@@ -1,6 +1,11 @@
 """`keras-transformer bench`, with shell scripts for peers and measurements that are made up."""
 
+import fcntl
 import json
+import signal
+import subprocess
+import sys
+import time
 
 import pytest
 
@@ -174,3 +179,31 @@ def test_measurement_is_made_by_the_command_itself(monkeypatch, capsys):
     assert seen == ["prepared"]
     assert main(["bench", "--measure", "decode", "{}"]) == 0
     assert seen == ["prepared"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_the_measurement_too(number, tmp_path):
+    (tmp_path / "measures.py").write_text(
+        "import fcntl, pathlib, time\n"
+        "alive = open('alive', 'w')\n"
+        "fcntl.flock(alive, fcntl.LOCK_EX)\n"
+        "pathlib.Path('begun').touch()\n"
+        "time.sleep(30)\n"
+        "pathlib.Path('ended').touch()\n"
+    )
+    code = (
+        "import sys\n"
+        "from keras_transformer.bench.processes import Processes\n"
+        "from keras_transformer.cli import bench, main\n"
+        "bench.compare = lambda _: Processes(1).run([sys.executable, 'measures.py'])\n"
+        "main.main(['bench'])\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path)
+    while not (tmp_path / "begun").exists():
+        assert process.poll() is None
+        time.sleep(0.02)
+    process.send_signal(number)
+    assert process.wait() == 128 + number
+    with open(tmp_path / "alive", "w") as alive:
+        fcntl.flock(alive, fcntl.LOCK_EX)  # waits for the process that has it
+    assert not (tmp_path / "ended").exists()
