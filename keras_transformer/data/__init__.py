@@ -8,6 +8,7 @@ from keras_transformer.data.batching.document_batches import DocumentBatches
 from keras_transformer.data.batching.labelled_batches import LabelledBatches
 from keras_transformer.data.batching.packed_batches import PackedBatches
 from keras_transformer.data.batching.pair_batches import PairBatches
+from keras_transformer.data.batching.sample_room import room_for_samples
 from keras_transformer.data.batching.tree_batches import TreeBatches
 from keras_transformer.data.corpora.conllu import ConlluCorpus
 from keras_transformer.data.corpora.corpus import Corpus
@@ -61,5 +62,6 @@ __all__ = [
     "count_overlap",
     "make_dates",
     "make_recall",
+    "room_for_samples",
     "tokenise_corpus",
 ]

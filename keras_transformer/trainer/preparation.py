@@ -15,15 +15,13 @@ from keras_transformer.data import (
     count_overlap,
     make_dates,
     make_recall,
+    room_for_samples,
     tokenise_corpus,
 )
 from keras_transformer.data.report.data_report import validation_warnings
 from keras_transformer.data.report.open_corpus import open_corpus
 from keras_transformer.errors import UserError
 from keras_transformer.text import TokenizerPair, learn_tokenizer
-
-# Random cuts of a text have more pieces than the best one; so much longer a row may be taken to be.
-_ROOM_FOR_SAMPLES = 1.25
 
 
 @dataclasses.dataclass(frozen=True)
@@ -186,7 +184,8 @@ def _make_batches(recipe, cache, tokenizers, corpus):
             cache, width=section.max_length, tokens=section.tokens, seed=recipe.seed
         )
     samplers = _make_samplers(recipe.text, cache.columns, tokenizers)
-    table = _choose_table(section, cache, section.too_long, _ROOM_FOR_SAMPLES if samplers else 1.0)
+    room = room_for_samples(cache, samplers) if samplers else 1.0
+    table = _choose_table(section, cache, section.too_long, room)
     return _in_buckets(recipe, cache, table, tokenizers, corpus, samplers)
 
 

@@ -55,7 +55,7 @@ def choose_buckets(
     checks.require_integer("max_length", max_length, minimum=2)
     checks.require_choice("too_long", too_long, TOO_LONG)
     checks.require_positive_integer("max_buckets", max_buckets)
-    require_room(room)
+    room = require_room(room)
     examples, longest = _longest_widths(cache, max_length, too_long, room)
     if max(longest) > tokens:
         raise UserError(
@@ -65,7 +65,7 @@ def choose_buckets(
         )
     shapes = _choose_shapes(_count_cells(cache, longest, too_long, room), longest, max_buckets)
     buckets = (Bucket(min(_rows(tokens, max(shape)), examples), shape) for shape in shapes)
-    return BucketTable(tuple(buckets), too_long, float(room))
+    return BucketTable(tuple(buckets), too_long, room)
 
 
 def _rows(tokens, width):
@@ -78,8 +78,8 @@ def _longest_widths(cache, max_length, too_long, room):
     examples, shortest = 0, np.inf
     longest = np.zeros(len(cache.sequence_columns), np.int64)
     for lengths in cache.iterate_lengths():
-        widths = needed_widths(lengths, room)
-        shortest = min(shortest, widths.max(axis=1).min())
+        widths = needed_widths(lengths, room, max_length)
+        shortest = min(shortest, lengths.max(axis=1).min() + 1)
         if too_long == "skip":
             widths = widths[(widths <= max_length).all(axis=1)]
         examples += len(widths)
@@ -106,7 +106,7 @@ def _count_cells(cache, longest, too_long, room):
     shape = tuple(map(len, candidates))
     counts = np.zeros(shape, np.int64)
     for lengths in cache.iterate_lengths():
-        widths = needed_widths(lengths, room)
+        widths = needed_widths(lengths, room, longest)
         if too_long == "skip":
             widths = widths[(widths <= np.array(longest)).all(axis=1)]
         cells = [

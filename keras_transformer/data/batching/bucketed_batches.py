@@ -28,9 +28,9 @@ class BucketedBatches(Batches):
         seed: of the order, from 0 to 2**64 - 1.
         samplers: functions that cut texts anew for each batch, for subword regularisation (Kudo
             2018): a mapping from columns to functions of strings `[B]` and a seed, such as a
-            tokenizer's `sample`. They need a cache with its text, and a table with some `room`; a
-            row that a sample does not fit into keeps the ids of the cache. The fingerprint tells
-            which columns have one, not what it does.
+            tokenizer's `sample`. They need a cache with its text, and a table with some `room`, see
+            `room_for_samples`; a row that a sample does not fit into keeps the ids of the cache.
+            The fingerprint tells which columns have one, not what it does.
 
     Raises:
         UserError: if the table leaves no example.

@@ -52,8 +52,9 @@ class BucketTable:
         too_long: what becomes of an example that the last bucket does not hold. "skip" leaves it
             out, "truncate" cuts it at the last bucket's widths. What is cut has no END, so that a
             model does not learn to stop in the middle.
-        room: how much longer than in the cache sequences are taken to be. More than 1 is for
-            segmentations that are sampled anew for each batch, which are longer.
+        room: how much longer than in the cache sequences are taken to be, a factor for all columns
+            or a tuple with one for each. More than 1 is for segmentations that are sampled anew for
+            each batch, which are longer. It makes no sequence too long that is not so without it.
 
     Example:
 
@@ -66,11 +67,11 @@ class BucketTable:
 
     buckets: tuple[Bucket, ...]
     too_long: str = "skip"
-    room: float = 1.0
+    room: float | tuple[float, ...] = 1.0
 
     def __post_init__(self):
         checks.require_choice("too_long", self.too_long, TOO_LONG)
-        require_room(self.room)
+        object.__setattr__(self, "room", require_room(self.room))
         if not self.buckets:
             raise ValueError("`buckets` must have at least one bucket; got none.")
         last = self.buckets[-1]
@@ -99,7 +100,7 @@ class BucketTable:
         Args:
             lengths: the number of ids, without END, `[examples, columns]`.
         """
-        widths = needed_widths(lengths, self.room)
+        widths = needed_widths(lengths, self.room, self[-1].widths)
         rest = -1 if self.too_long == "skip" else len(self) - 1
         assigned = np.full(len(widths), rest)
         for index in reversed(range(len(self))):
@@ -119,7 +120,7 @@ class BucketTable:
         return {
             "buckets": [{"rows": b.rows, "widths": list(b.widths)} for b in self.buckets],
             "too_long": self.too_long,
-            "room": self.room,
+            "room": list(self.room) if isinstance(self.room, tuple) else self.room,
         }
 
     @classmethod
@@ -129,13 +130,24 @@ class BucketTable:
         return cls(tuple(buckets), config["too_long"], config["room"])
 
 
-def needed_widths(lengths, room):
-    """Returns the width that each number of ids needs, END included."""
-    return np.ceil(lengths * room).astype(np.int64) + 1
+def needed_widths(lengths, room, longest):
+    """Returns the width that each number of ids needs, END included.
+
+    Args:
+        lengths: the number of ids, without END, `[examples, columns]`.
+        room: see `BucketTable`.
+        longest: the largest width there is, a number or one for each column. A sequence that is no
+            longer without room gets no more.
+    """
+    without_room = np.asarray(lengths) + 1
+    widths = np.ceil(np.asarray(lengths) * np.asarray(room)).astype(np.int64) + 1
+    return np.where(without_room <= longest, np.minimum(widths, longest), widths)
 
 
 def require_room(room):
-    """Returns `room` as a `float` if it is a factor of at least 1."""
+    """Returns `room`, a factor of at least 1 or several, as a `float` or a tuple of them."""
+    if isinstance(room, list | tuple):
+        return tuple(map(require_room, room))
     if checks.require_positive("room", room) < 1:
         raise ValueError(f"`room` must be at least 1, the length in the cache; got {room}.")
     return float(room)

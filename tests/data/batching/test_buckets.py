@@ -51,7 +51,18 @@ def test_survives_json(table):
 
 def test_room_makes_sequences_longer():
     table = BucketTable((Bucket(4, (11,)), Bucket(4, (16,))), room=1.5)
-    assert table.assign(np.array([[6], [7], [10], [11]])).tolist() == [0, 1, 1, -1]
+    assert table.assign(np.array([[6], [7], [10]])).tolist() == [0, 1, 1]
+
+
+def test_room_makes_nothing_too_long_that_fits_without_it():
+    table = BucketTable((Bucket(4, (11,)), Bucket(4, (16,))), room=1.5)
+    assert table.assign(np.array([[11], [15], [16]])).tolist() == [1, 1, -1]
+
+
+def test_each_column_may_have_room_of_its_own():
+    table = BucketTable((Bucket(4, (7, 7)), Bucket(4, (9, 7)), Bucket(2, (9, 9))), room=[1.5, 1])
+    assert table.assign(np.array([[4, 6], [5, 6], [4, 7]])).tolist() == [0, 1, 2]
+    assert BucketTable.from_config(json.loads(json.dumps(table.get_config()))) == table
 
 
 @pytest.mark.parametrize(
