@@ -15,7 +15,17 @@ class Event(NamedTuple):
 
 
 def event_files(directory):
-    return sorted(directory.glob("events.out.tfevents.*"))
+    """The files of a directory in the order in which they were begun.
+
+    Their names end with the second, host, process and how many of that process there were before:
+    as text, a 10 of the same second would come before the 9.
+    """
+
+    def begun(path):
+        second, rest = path.name.removeprefix("events.out.tfevents.").split(".", 1)
+        return int(second), int(rest.split(".")[-2])
+
+    return sorted(directory.glob("events.out.tfevents.*"), key=begun)
 
 
 def read_events(directory):
