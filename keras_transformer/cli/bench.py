@@ -27,13 +27,13 @@ attention goes as far as memory does.
 """
 
 import argparse
-import contextlib
 import json
 import pathlib
 import signal
 import sys
 import tempfile
 
+from keras_transformer.answered_signals import answered_signals
 from keras_transformer.checks import require_positive
 from keras_transformer.cli.growth_curves import (
     draw_attention_growth,
@@ -162,7 +162,7 @@ def run(arguments):
     if arguments.threads > cores:
         raise UserError(f"--threads is {arguments.threads}; cores to run on: {cores}.")
     try:
-        with stopped_by_signals():
+        with answered_signals((signal.SIGTERM, signal.SIGHUP), interrupt):
             if arguments.scaling:
                 return draw_training_growth(arguments)
             return draw_attention_growth(arguments) if arguments.attention else compare(arguments)
@@ -171,28 +171,11 @@ def run(arguments):
         return 1
 
 
-@contextlib.contextmanager
-def stopped_by_signals():
-    """Inside this block SIGTERM and SIGHUP are as Ctrl-C: the measurement that runs is ended, too.
-
-    A signal that is ignored, as SIGHUP under `nohup`, stays ignored.
-    """
-
-    def stop(number, _):
-        interrupt = KeyboardInterrupt()
-        interrupt.exit_code = 128 + number
-        raise interrupt
-
-    old = {
-        number: signal.signal(number, stop)
-        for number in (signal.SIGTERM, signal.SIGHUP)
-        if signal.getsignal(number) is not signal.SIG_IGN
-    }
-    try:
-        yield
-    finally:
-        for number, handler in old.items():
-            signal.signal(number, handler)
+def interrupt(number):
+    """Ends this process as Ctrl-C does, and with it the measurement that it waits for."""
+    as_ctrl_c = KeyboardInterrupt()
+    as_ctrl_c.exit_code = 128 + number
+    raise as_ctrl_c
 
 
 def print_measurement(what, settings):

@@ -1,9 +1,9 @@
 """One step of a comparison in a process of its own, so that its memory is its own."""
 
-import contextlib
 import signal
 import subprocess
 
+from keras_transformer.answered_signals import answered_signals
 from keras_transformer.bench.processes import command_line
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -26,21 +26,7 @@ def run_step(step, directory):
         stdout=subprocess.DEVNULL,
         start_new_session=True,
     )
-    with _passed_on(process):
+    with answered_signals(_SIGNALS, process.send_signal):
         exit_code = process.wait()
     # Killed by a signal, as by the system when memory is short.
     return exit_code if exit_code >= 0 else 1
-
-
-@contextlib.contextmanager
-def _passed_on(process):
-    old = {
-        number: signal.signal(number, lambda number, _: process.send_signal(number))
-        for number in _SIGNALS
-        if signal.getsignal(number) is not signal.SIG_IGN
-    }
-    try:
-        yield
-    finally:
-        for number, handler in old.items():
-            signal.signal(number, handler)
