@@ -11,7 +11,15 @@ ROOT = pathlib.Path(keras_transformer.__file__).parent
 
 # Each may import itself and what stands before it: the way of the data, left to right.
 ORDER = [
-    {"version", "errors", "checks", "atomic", "printable", "process_settings"},
+    {
+        "version",
+        "errors",
+        "checks",
+        "atomic",
+        "printable",
+        "process_settings",
+        "answered_signals",
+    },
     {"text"},
     {"data"},
     {"layers"},
