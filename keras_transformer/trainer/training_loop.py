@@ -184,11 +184,13 @@ class TrainingLoop:
         tokens = self._replicas.sum(
             tf.add_n([count_tokens(self.loss, labels) for _, labels in batches])
         )
-        parts = [self._gradients_of_part(*batch, tokens) for batch in batches]
-        gradients = [
-            tf.add_n(list(same)) for same in zip(*(part[0] for part in parts), strict=True)
-        ]
-        sums = tf.add_n([part[1] for part in parts])
+        gradients, sums = self._gradients_of_part(*batches[0], tokens)
+        for batch in batches[1:]:
+            # One after the other, so that the memory holds the gradients of two at most.
+            with tf.control_dependencies(gradients):
+                more, more_sums = self._gradients_of_part(*batch, tokens)
+            gradients = [total + each for total, each in zip(gradients, more, strict=True)]
+            sums += more_sums
         gradients, sums = self._replicas.sum(gradients), self._replicas.sum(sums)
         scale = tf.cast(self.optimizer.scale_loss(1.0), tf.float32)
         norm = tf.linalg.global_norm(gradients) / scale
