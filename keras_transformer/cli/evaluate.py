@@ -12,6 +12,7 @@ match is a translation that is its reference, but for white space at the ends.
 """
 
 import json
+import pathlib
 import sys
 
 from keras_transformer.cli.search_options import add_search_options, search_settings
@@ -45,9 +46,8 @@ def add_arguments(parser):
     parser.add_argument(
         "--bleu-tokens",
         choices=("13a", "intl", "zh", "char", "none"),
-        default="13a",
-        help="what BLEU counts; none is for texts that are cut into tokens already (default: "
-        "%(default)s)",
+        help="what BLEU counts; none is for texts that are cut into tokens already (default: what "
+        "a run's recipe says, 13a for an export)",
     )
     add_line_arguments(parser)
     add_search_options(parser)
@@ -74,14 +74,27 @@ def evaluate(arguments):
     if output:
         with open_output(output) as write:
             write("".join(one_line(text) + "\n" for text in hypotheses))
+    bleu_tokens = arguments.bleu_tokens or bleu_tokens_of(arguments.model)
     evaluation = evaluate_translations(
-        sources, hypotheses, references, arguments.worst, arguments.bleu_tokens
+        sources, hypotheses, references, arguments.worst, bleu_tokens
     )
     if arguments.json:
         content = {"model": text_model.name, **evaluation.to_dictionary()}
         print(json.dumps(content, indent=2))
     else:
         print_evaluation(evaluation)
+
+
+def bleu_tokens_of(model):
+    """What BLEU counted when a run was trained; sacrebleu's default for anything else."""
+    from keras_transformer.export.trained_model import RUN_RECIPE
+
+    recipe = pathlib.Path(model, RUN_RECIPE)
+    if not recipe.exists():
+        return "13a"
+    from keras_transformer.trainer.recipe import load_recipe
+
+    return load_recipe(recipe).evaluation.bleu_tokens
 
 
 def read_both(source, reference, encoding_errors, text_model):

@@ -1,6 +1,7 @@
 """A model that takes strings, whether from a run or from an export."""
 
 import dataclasses
+import pathlib
 
 import tensorflow as tf
 
@@ -11,7 +12,7 @@ from keras_transformer.export.manifest import check_files, read_manifest
 from keras_transformer.export.modules import make_text_module, reads_trees
 from keras_transformer.export.saved_model_file import read_meta_graph
 from keras_transformer.export.signatures import check_signatures
-from keras_transformer.export.trained_model import TrainedModel, is_trained_model
+from keras_transformer.export.trained_model import RUN_RECIPE, TrainedModel, is_trained_model
 from keras_transformer.export.variables_index import check_variables
 from keras_transformer.export.versions import resolve_version
 
@@ -56,7 +57,7 @@ def open_text_model(path, **search_settings):
             module.functions,
             reads_trees=reads_trees(trained.model.config),
         )
-    directory = resolve_version(path)
+    directory = _version_directory(path)
     meta_graph = read_meta_graph(directory)
     manifest = read_manifest(directory)
     check_files(directory, manifest)
@@ -80,6 +81,19 @@ def open_text_model(path, **search_settings):
     return TextModel(
         manifest["kind"], str(path), signatures, manifest, reads_trees=tree_positions != "none"
     )
+
+
+def _version_directory(path):
+    """As `resolve_version`; a run that has no model yet is told from what never was an export."""
+    try:
+        return resolve_version(path)
+    except UserError as error:
+        if not pathlib.Path(path, RUN_RECIPE).is_file():
+            raise
+        raise UserError(
+            f"{path}: this run is not finished. The `keras-transformer train` that began it goes "
+            "on with it."
+        ) from error
 
 
 def _register_operations(directory):

@@ -17,6 +17,8 @@ from keras_transformer.version import __version__
 
 #: The directory inside a run's that holds its trained model.
 MODEL_DIRECTORY = "model"
+#: The file inside a run's directory that says how it is trained.
+RUN_RECIPE = "recipe.yaml"
 DESCRIPTION, WEIGHTS, TOKENIZERS = "model.json", "model.weights.h5", "tokenizers"
 FORMAT = 1
 

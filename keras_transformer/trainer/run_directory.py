@@ -11,11 +11,12 @@ import shutil
 
 from keras_transformer.atomic import atomic_file
 from keras_transformer.errors import UserError
+from keras_transformer.export.trained_model import RUN_RECIPE
 from keras_transformer.trainer.file_errors import named_file_errors
 from keras_transformer.trainer.recipe import load_recipe, recipe_difference
 from keras_transformer.version import __version__
 
-RECIPE, ENVIRONMENT, LOCK = "recipe.yaml", "environment.json", ".lock"
+ENVIRONMENT, LOCK = "environment.json", ".lock"
 # What `keras_transformer.atomic` was writing when a process was killed.
 _LEFTOVER = re.compile(r"\..+\.[0-9a-f]{16}")
 
@@ -48,7 +49,7 @@ class RunDirectory:
     def __init__(self, path, is_writer=True):
         self.path = pathlib.Path(path)
         self.is_writer = is_writer
-        self.recipe_file = self.path / RECIPE
+        self.recipe_file = self.path / RUN_RECIPE
         self.tokenizers = self.path / "tokenizers"
         self.cache = self.path / "cache"
         self.checkpoints = self.path / "checkpoints"
@@ -78,6 +79,9 @@ class RunDirectory:
     def require_recipe(self, recipe, force=False):
         """Raises `UserError` if the run was begun with another recipe.
 
+        One that came no further than its recipe, such as for a file that is not there, has not
+        begun.
+
         Args:
             recipe: the `Recipe`.
             force: whether what may change under way is allowed to.
@@ -85,7 +89,8 @@ class RunDirectory:
         Returns:
             Whether it is another one, with changes that are allowed.
         """
-        return self.recipe_file.exists() and self._require_same(recipe, force)
+        is_begun = self.recipe_file.exists() and not (self.is_writer and self._holds_no_work())
+        return is_begun and self._require_same(recipe, force)
 
     def store_recipe(self, recipe):
         """Writes the recipe with which the run goes on; what came out before no longer counts."""
@@ -139,6 +144,9 @@ class RunDirectory:
                 raise PermissionError
         except PermissionError as error:
             raise UserError(f"{self.path}: permission denied. {advice}") from error
+
+    def _holds_no_work(self):
+        return {entry.name for entry in self.path.iterdir()} <= {LOCK, RUN_RECIPE, ENVIRONMENT}
 
     def _remove_leftovers(self):
         for entry in list(self.path.iterdir()):

@@ -2,6 +2,9 @@
 
 import dataclasses
 
+from keras_transformer.errors import UserError
+from keras_transformer.trainer.recipe.training_section import FINITE_SCHEDULES
+
 
 @dataclasses.dataclass(frozen=True)
 class TrainingPlan:
@@ -33,11 +36,15 @@ class TrainingPlan:
             recipe: the `Recipe`.
             batches: of an epoch.
             most: no more updates than that, if it is given.
+
+        Raises:
+            UserError: if a schedule that ends with the training would not come to its highest rate.
         """
         accumulate = recipe.batches.accumulate
         total = recipe.training.steps
         if total is None:
             total = -(-recipe.training.epochs * batches // accumulate)
+            _require_more_than_warmup(recipe.training, total)
         return cls(
             total=total if most is None else min(total, most),
             batches=batches,
@@ -65,3 +72,13 @@ class TrainingPlan:
         ends = [(update // every + 1) * every for every in (self.log, self.evaluate, self.save)]
         epoch = int(self.epoch(update)) + 1
         return min(*ends, -(-epoch * self.batches // self.accumulate), self.total)
+
+
+def _require_more_than_warmup(training, updates):
+    """Raises a `UserError` if the epochs of a recipe end before its rate would fall."""
+    if training.schedule in FINITE_SCHEDULES and updates <= training.warmup_steps:
+        raise UserError(
+            f"`training.epochs` must be more than `training.warmup_steps`, which they include; got "
+            f"{training.epochs:,}, which are {updates:,} updates here, and "
+            f"{training.warmup_steps:,}. Give more epochs, or a shorter warm-up."
+        )

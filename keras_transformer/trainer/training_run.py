@@ -165,7 +165,9 @@ class TrainingRun:
         if asked:
             self.save(is_regular=False)
             # A worker that was not asked itself ends as those that were.
-            raise TrainingStopped(self.loop.updates_done, self.stop.exit_code or 143)
+            raise TrainingStopped(
+                self.loop.updates_done, self.stop.exit_code or 143, self.is_dry_run
+            )
 
     def _updates_of_call(self, pace):
         done = self.loop.updates_done

@@ -9,12 +9,16 @@ class TrainingStopped(Exception):  # noqa: N818
     Attributes:
         step: the update after which the training was saved.
         exit_code: of the process, by the signal that came: see `StopRequest.exit_code`.
+        is_dry_run: whether it was a dry run, of which nothing stays.
     """
 
-    def __init__(self, step, exit_code):
-        super().__init__(step, exit_code)
+    def __init__(self, step, exit_code, is_dry_run=False):
+        super().__init__(step, exit_code, is_dry_run)
         self.step = step
         self.exit_code = exit_code
+        self.is_dry_run = is_dry_run
 
     def __str__(self):
+        if self.is_dry_run:
+            return f"Stopped at update {self.step:,}. Nothing is kept of a dry run."
         return f"Saved at update {self.step:,}. The same command goes on from there."

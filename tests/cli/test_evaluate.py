@@ -3,12 +3,14 @@
 import argparse
 import json
 import os
+import shutil
 
 import pytest
 
 from keras_transformer.cli.evaluate import add_arguments, print_evaluation
 from keras_transformer.cli.main import main
 from keras_transformer.inference import BLEU_TOKENS, evaluate_translations
+from keras_transformer.trainer import load_recipe
 
 SOURCES = ["zwei rote Hunde", "neun graue Kühe", "fünf grüne Vögel", "drei weiße Fische"]
 REFERENCES = ["two red dogs", "nine grey cows", "five [red]green[/red] bricks", "three white fish"]
@@ -51,6 +53,31 @@ def test_texts_that_are_cut_into_tokens_already(folder, phrases_export, capsys):
     assert "|tok:none|" in json.loads(capsys.readouterr().out)["bleu_signature"]
     for tokens in BLEU_TOKENS:  # the command knows them all, without TensorFlow
         assert add_and_parse("--bleu-tokens", tokens).bleu_tokens == tokens
+
+
+def test_what_bleu_counts_by_the_recipe_of_a_run(folder, phrases_run, capsys):
+    run = folder / "run"
+    shutil.copytree(phrases_run, run)
+    for bleu_tokens, arguments, expected in (
+        ("none", [], "none"),
+        ("none", ["--bleu-tokens", "intl"], "intl"),
+        ("char", [], "char"),
+    ):
+        recipe = load_recipe("quickstart", [f"evaluation.bleu_tokens={bleu_tokens}"])
+        (run / "recipe.yaml").write_text(recipe.to_yaml())
+        assert evaluate(run, "--json", *arguments) == 0
+        signature = json.loads(capsys.readouterr().out)["bleu_signature"]
+        assert f"|tok:{expected}|" in signature
+
+
+def test_a_run_that_is_not_finished(folder, capsys):
+    (folder / "run").mkdir()
+    (folder / "run" / "recipe.yaml").write_text(load_recipe("quickstart").to_yaml())
+    assert evaluate("run") == 2
+    assert capsys.readouterr().err == (
+        "keras-transformer: run: this run is not finished. The `keras-transformer train` that "
+        "began it goes on with it.\n"
+    )
 
 
 def test_a_table_with_signatures_and_the_worst_sentences(capsys):

@@ -109,6 +109,15 @@ def test_a_stop_is_told_with_what_is_saved(train, capsys, exit_code):
     )
 
 
+@pytest.mark.usefixtures("ending")
+def test_a_stopped_dry_run_does_not_promise_to_go_on(train, capsys):
+    with pytest.raises(Ended):
+        train("quickstart", work=raising(TrainingStopped(1, 143, is_dry_run=True)))
+    assert capsys.readouterr().err == (
+        "Building the model\nStopped at update 1. Nothing is kept of a dry run.\n"
+    )
+
+
 def test_a_failure_is_one_line_and_exit_code_1(train, capsys):
     failed = TrainingFailed("The loss is not finite at update 7. Lower the learning rate.")
     assert train("quickstart", work=raising(failed))[0] == 1

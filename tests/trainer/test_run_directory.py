@@ -20,10 +20,26 @@ def begun(path, **sections):
     return run
 
 
+def worked_on(path):
+    """A run that has learned something."""
+    run = begun(path)
+    run.tokenizers.mkdir()
+    return run
+
+
 def test_a_new_run(tmp_path):
     run = begun(tmp_path / "new" / "run")
     assert sorted(path.name for path in run.path.iterdir()) == [".lock", "recipe.yaml"]
     run.require_recipe(make_recipe(DATA))
+
+
+def test_a_run_that_found_no_files_is_begun_with_another_recipe(tmp_path):
+    run = begun(tmp_path / "run")
+    run.note_environment(pytest.fail)
+    other = make_recipe({"train": "elsewhere/train.tsv"})
+    assert not run.require_recipe(other)
+    with pytest.raises(UserError, match="was begun with another recipe"):  # another worker's
+        RunDirectory(run.path, is_writer=False).require_recipe(other)
 
 
 def test_two_at_once(tmp_path):
@@ -97,7 +113,7 @@ def test_what_was_being_written_when_a_process_was_killed_vanishes(tmp_path):
 
 
 def test_a_changed_recipe_is_refused_with_the_difference(tmp_path):
-    run = begun(tmp_path / "run")
+    run = worked_on(tmp_path / "run")
     changed = make_recipe(DATA, training={"learning_rate": 0.5}, model={"dropout": 0.3}, seed=2)
     for force in (False, True):
         with pytest.raises(UserError) as refused:
@@ -111,7 +127,7 @@ def test_a_changed_recipe_is_refused_with_the_difference(tmp_path):
 
 
 def test_some_of_it_may_change_by_force(tmp_path):
-    run = begun(tmp_path / "run")
+    run = worked_on(tmp_path / "run")
     longer = make_recipe(DATA, training={"steps": 99}, checkpoints={"final": "last"})
     with pytest.raises(UserError) as refused:
         run.require_recipe(longer)
@@ -128,11 +144,12 @@ def test_some_of_it_may_change_by_force(tmp_path):
 
 
 def test_where_the_export_goes_may_always_change(tmp_path):
-    begun(tmp_path / "run").require_recipe(make_recipe(DATA, export={"to": "elsewhere"}))
+    run = worked_on(tmp_path / "run")
+    assert run.require_recipe(make_recipe(DATA, export={"to": "elsewhere"}))
 
 
 def test_a_stored_recipe_that_cannot_be_read(tmp_path):
-    run = begun(tmp_path / "run")
+    run = worked_on(tmp_path / "run")
     run.recipe_file.write_text("name: [")
     with pytest.raises(UserError, match=r"recipe.yaml: cannot be read as a recipe of keras_tra"):
         run.require_recipe(make_recipe(DATA))

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from keras_transformer.errors import UserError
 from keras_transformer.trainer.training_plan import TrainingPlan
 
 small = st.integers(1, 12)
@@ -49,12 +50,12 @@ def test_evaluation_and_checkpoint_come_also_with_the_last_update():
     assert due == {"log": [3, 6], "evaluate": [4, 7], "save": [5, 7]}
 
 
-def recipe(steps=None, epochs=None, accumulate=1):
+def recipe(steps=None, epochs=None, accumulate=1, schedule="cosine", warmup=5):
     """The parts of a recipe that a plan is made of."""
     space = types.SimpleNamespace
     return space(
         batches=space(accumulate=accumulate),
-        training=space(steps=steps, epochs=epochs),
+        training=space(steps=steps, epochs=epochs, schedule=schedule, warmup_steps=warmup),
         tensorboard=space(every=10),
         evaluation=space(every=20),
         checkpoints=space(every=30),
@@ -75,3 +76,16 @@ def test_plan_of_a_recipe(settings, most, total):
     plan = TrainingPlan.of(recipe(**settings), 7, most)
     assert (plan.total, plan.batches) == (total, 7)
     assert (plan.log, plan.evaluate, plan.save) == (10, 20, 30)
+
+
+@pytest.mark.parametrize("most", [None, 2])
+def test_epochs_that_end_within_the_warm_up(most):
+    with pytest.raises(UserError) as refused:
+        TrainingPlan.of(recipe(epochs=3, warmup=21), 7, most)
+    assert str(refused.value) == (
+        "`training.epochs` must be more than `training.warmup_steps`, which they include; got 3, "
+        "which are 21 updates here, and 21. Give more epochs, or a shorter warm-up."
+    )
+    assert TrainingPlan.of(recipe(epochs=3, warmup=20), 7, most).total == (most or 21)
+    endless = recipe(epochs=3, warmup=21, schedule="inverse_square_root")
+    assert TrainingPlan.of(endless, 7, most).total == (most or 21)

@@ -133,7 +133,6 @@ def draw_bleu(axes, runs):
     for run, colour in runs:
         axes.plot(*run.curve("validation", "bleu"), color=colour, linewidth=1.5)
         _draw_final(axes, run, "bleu", colour)
-    axes.set_ylim(bottom=0)
     axes.set_ylabel("validation BLEU")
 
 
