@@ -128,10 +128,13 @@ class DataSection(Section):
                 yield with_dotted_names(str(error), names, key)
                 return
             if columns != COLUMNS[task]:
+                needed, held = " and ".join(COLUMNS[task]), " and ".join(columns)
+                advice = "Name two files, such as [train.en, train.de]; or set"
                 yield (
-                    f"`{key}` must hold {' and '.join(COLUMNS[task])} for the task {task!r}; these "
-                    f"files hold {' and '.join(columns)}. Set `data.kind`, `data.columns` or "
-                    "`data.keys` to what they hold, or choose another `task`."
+                    f"`{key}` must hold {needed} for the task {task!r}; {', '.join(files)} holds "
+                    f"{held}. {advice if task == 'translation' and len(files) == 1 else 'Set'} "
+                    "`data.kind`, `data.columns` or `data.keys` to what it holds, or choose "
+                    "another `task`."
                 )
                 return
 

@@ -59,15 +59,26 @@ class GivenRecipe:
         return RecipeError(lines, origin=self.path)
 
     def _origin(self, mistake):
-        """Where the first of the keys that a mistake names was given, or what it holds or is in."""
+        """Where one of the keys that a mistake names was given: by --set if one was.
+
+        A key that was given, or something in it, goes before one whose section was; the first goes
+        before the others.
+        """
         keys = re.findall(r"`([\w.-]+)`", mistake)
-        keys += [known for key in keys for known in self._origins if known.startswith(f"{key}.")]
-        while keys:
-            for key in keys:
-                if key in self._origins:
-                    return self._origins[key]
-            keys = [key.rpartition(".")[0] for key in keys if "." in key]
-        return (0, 0), self.path
+        inside = [known for key in keys for known in self._origins if known.startswith(f"{key}.")]
+        around = [section for key in keys for section in _sections(key)]
+        given = [self._origins[key] for key in (*keys, *inside, *around) if key in self._origins]
+        return max(given, key=lambda origin: origin[0][0], default=((0, 0), self.path))
+
+
+def _sections(key):
+    """What a dotted key is in, the innermost first.
+
+    >>> _sections("evaluation.search.beams")
+    ['evaluation.search', 'evaluation']
+    """
+    parts = key.split(".")
+    return [".".join(parts[:end]) for end in range(len(parts) - 1, 0, -1)]
 
 
 def parse_override(override):

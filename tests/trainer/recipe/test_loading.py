@@ -157,10 +157,18 @@ def test_the_last_override_holds(write):
         ("training.steps.x=3", "`steps` has no keys; it is 10."),
         ("training=3", "`training` must be a section with keys such as steps, epochs, optimizer"),
         ("model.attention_options.x=3", "`model.attention_options` of 'scaled_dot_product' do not"),
+        ("data.tset.x=[a,b]", "`data.tset` is not a key of a recipe. Did you mean `data.test`?"),
+        ("data={train: a.txt}", "`data.train` must hold source and target for the task "
+         "'translation'; a.txt holds text. Name two files, such as [train.en, train.de]; "),
     ],
-)
+)  # fmt: skip
 def test_wrong_overrides_name_themselves(refusal, override, expected):
     assert refusal(overrides=[override]).startswith(f"--set {override}: {expected}")
+
+
+def test_of_two_keys_that_disagree_the_one_that_was_set_is_named(refusal):
+    said = refusal(SMALL + "checkpoints: {average: 5}\n", ["checkpoints.keep=3"])
+    assert said.startswith("--set checkpoints.keep=3: `checkpoints.average` must not be more than")
 
 
 def test_a_section_set_anew_forgets_its_lines(refusal):
