@@ -12,7 +12,6 @@ match is a translation that is its reference, but for white space at the ends.
 """
 
 import json
-import pathlib
 import sys
 
 from keras_transformer.cli.search_options import add_search_options, search_settings
@@ -47,7 +46,7 @@ def add_arguments(parser):
         "--bleu-tokens",
         choices=("13a", "intl", "zh", "char", "none"),
         help="what BLEU counts; none is for texts that are cut into tokens already (default: what "
-        "a run's recipe says, 13a for an export)",
+        "the recipe of its training says, else 13a)",
     )
     add_line_arguments(parser)
     add_search_options(parser)
@@ -74,7 +73,7 @@ def evaluate(arguments):
     if output:
         with open_output(output) as write:
             write("".join(one_line(text) + "\n" for text in hypotheses))
-    bleu_tokens = arguments.bleu_tokens or bleu_tokens_of(arguments.model)
+    bleu_tokens = arguments.bleu_tokens or bleu_tokens_of(text_model)
     evaluation = evaluate_translations(
         sources, hypotheses, references, arguments.worst, bleu_tokens
     )
@@ -85,16 +84,13 @@ def evaluate(arguments):
         print_evaluation(evaluation)
 
 
-def bleu_tokens_of(model):
-    """What BLEU counted when a run was trained; sacrebleu's default for anything else."""
-    from keras_transformer.export.trained_model import RUN_RECIPE
+def bleu_tokens_of(text_model):
+    """What BLEU counted when the model was trained; sacrebleu's default where that is not known."""
+    from keras_transformer.inference.evaluation import BLEU_TOKENS
 
-    recipe = pathlib.Path(model, RUN_RECIPE)
-    if not recipe.exists():
-        return "13a"
-    from keras_transformer.trainer.recipe import load_recipe
-
-    return load_recipe(recipe).evaluation.bleu_tokens
+    evaluation = (text_model.recipe or {}).get("evaluation")
+    known = evaluation.get("bleu_tokens") if isinstance(evaluation, dict) else None
+    return known if known in BLEU_TOKENS else "13a"
 
 
 def read_both(source, reference, encoding_errors, text_model):

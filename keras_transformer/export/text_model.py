@@ -27,6 +27,7 @@ class TextModel:
         signatures: functions of named tensors to dictionaries of tensors, by name.
         manifest: of an export; None for a run.
         reads_trees: whether its source texts are CoNLL-U.
+        recipe: how it was trained, a dictionary, or None.
     """
 
     kind: str
@@ -34,6 +35,7 @@ class TextModel:
     signatures: dict
     manifest: dict | None = None
     reads_trees: bool = False
+    recipe: dict | None = None
 
 
 def open_text_model(path, **search_settings):
@@ -56,6 +58,7 @@ def open_text_model(path, **search_settings):
             str(path),
             module.functions,
             reads_trees=reads_trees(trained.model.config),
+            recipe=trained.recipe,
         )
     directory = _version_directory(path)
     meta_graph = read_meta_graph(directory)
@@ -76,10 +79,17 @@ def open_text_model(path, **search_settings):
     signatures = {
         name: _Signature(loaded, function) for name, function in loaded.signatures.items()
     }
-    model = manifest["model"]
-    tree_positions = model.get("tree_positions", "none") if isinstance(model, dict) else "none"
+    # A manifest may say anything of these two.
+    model, recipe = (
+        value if isinstance(value, dict) else {} for value in (manifest["model"], manifest["recipe"])
+    )
     return TextModel(
-        manifest["kind"], str(path), signatures, manifest, reads_trees=tree_positions != "none"
+        manifest["kind"],
+        str(path),
+        signatures,
+        manifest,
+        reads_trees=model.get("tree_positions", "none") != "none",
+        recipe=recipe or None,
     )
 
 

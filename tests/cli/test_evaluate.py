@@ -1,6 +1,7 @@
 """`keras-transformer evaluate`, as a person meets it."""
 
 import argparse
+import dataclasses
 import json
 import os
 import shutil
@@ -9,8 +10,12 @@ import pytest
 
 from keras_transformer.cli.evaluate import add_arguments, print_evaluation
 from keras_transformer.cli.main import main
+from keras_transformer.export import TrainedModel
+from keras_transformer.export.manifest import read_manifest, write_manifest
+from keras_transformer.export.versions import resolve_version
 from keras_transformer.inference import BLEU_TOKENS, evaluate_translations
 from keras_transformer.trainer import load_recipe
+from tests.export.small_export import manifest_content
 
 SOURCES = ["zwei rote Hunde", "neun graue Kühe", "fünf grüne Vögel", "drei weiße Fische"]
 REFERENCES = ["two red dogs", "nine grey cows", "five [red]green[/red] bricks", "three white fish"]
@@ -55,19 +60,31 @@ def test_texts_that_are_cut_into_tokens_already(folder, phrases_export, capsys):
         assert add_and_parse("--bleu-tokens", tokens).bleu_tokens == tokens
 
 
+@pytest.mark.parametrize(
+    ("recipe", "arguments", "expected"),
+    [
+        ({"evaluation": {"bleu_tokens": "none"}}, [], "none"),
+        ({"evaluation": {"bleu_tokens": "none"}}, ["--bleu-tokens", "intl"], "intl"),
+        ({"evaluation": None}, [], "13a"),
+        ("of another making", [], "13a"),
+    ],
+)
+def test_what_bleu_counts_by_the_recipe_of_an_export(
+    recipe, arguments, expected, folder, phrases_export, capsys
+):
+    shutil.copytree(phrases_export, folder / "phrases")
+    version = resolve_version(folder / "phrases")
+    content = {**read_manifest(version), "recipe": recipe}
+    write_manifest(version, {key: content[key] for key in manifest_content([])})
+    assert evaluate("phrases", "--json", *arguments) == 0
+    assert f"|tok:{expected}|" in json.loads(capsys.readouterr().out)["bleu_signature"]
+
+
 def test_what_bleu_counts_by_the_recipe_of_a_run(folder, phrases_run, capsys):
-    run = folder / "run"
-    shutil.copytree(phrases_run, run)
-    for bleu_tokens, arguments, expected in (
-        ("none", [], "none"),
-        ("none", ["--bleu-tokens", "intl"], "intl"),
-        ("char", [], "char"),
-    ):
-        recipe = load_recipe("quickstart", [f"evaluation.bleu_tokens={bleu_tokens}"])
-        (run / "recipe.yaml").write_text(recipe.to_yaml())
-        assert evaluate(run, "--json", *arguments) == 0
-        signature = json.loads(capsys.readouterr().out)["bleu_signature"]
-        assert f"|tok:{expected}|" in signature
+    recipe = load_recipe("quickstart", ["evaluation.bleu_tokens=char"]).to_dictionary()
+    dataclasses.replace(TrainedModel.load(phrases_run), recipe=recipe).save(folder / "run")
+    assert evaluate("run", "--json") == 0
+    assert "|tok:char|" in json.loads(capsys.readouterr().out)["bleu_signature"]
 
 
 def test_a_run_that_is_not_finished(folder, capsys):

@@ -10,13 +10,21 @@ UPDATES_PER_EPOCH = 125
 
 
 def write_run(
-    path, seed=1, *, bleu=30.0, updates=1000, dropout=0.3, task="translation", search=None
+    path,
+    seed=1,
+    *,
+    bleu=30.0,
+    updates=1000,
+    dropout=0.3,
+    task="translation",
+    search=None,
+    test=None,
 ):
     """Writes what a finished run leaves, but for its model; returns the directory.
 
     Args:
         path: of the directory.
-        seed, dropout, task, search: of the recipe.
+        seed, dropout, task, search, test: of the recipe.
         bleu: on the validation data, of the final weights; None for a run that translates nothing.
         updates: that were made.
     """
@@ -26,7 +34,10 @@ def write_run(
             "name": "captions",
             "task": task,
             "seed": seed,
-            "data": {"train": ["train.en", "train.de"] if task == "translation" else "train.txt"},
+            "data": {
+                "train": ["train.en", "train.de"] if task == "translation" else "train.txt",
+                "test": test or {},
+            },
             "text": {"tokenizer": "bytes"},
             "model": {"preset": "tiny", "dropout": dropout},
             "training": {"steps": 1000},

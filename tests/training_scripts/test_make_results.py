@@ -162,7 +162,7 @@ def test_runs_belong_together_that_differ_in_the_seed_alone(tmp_path):
     groups = read_groups(
         write_run(tmp_path / "one", seed=1),
         write_run(tmp_path / "other", seed=1, dropout=0.2),
-        write_run(tmp_path / "two", seed=2),
+        write_run(tmp_path / "two", seed=2, test={"flickr": ["test.en", "test.de"]}),
     )
     assert {name: [run.path.name for run in runs] for name, runs in groups.items()} == {
         "captions": ["one", "two"],

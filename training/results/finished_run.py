@@ -11,7 +11,15 @@ from keras_transformer.trainer.run_directory import RunDirectory
 from keras_transformer.trainer.stored_result import read_result
 
 # Keys of a recipe that change nothing in what a model learns or how it is measured.
-_WITHOUT_EFFECT = ("seed", "name", "data.cache", "evaluation.show", "tensorboard.", "export.")
+_WITHOUT_EFFECT = (
+    "seed",
+    "name",
+    "data.cache",
+    "data.test",
+    "evaluation.show",
+    "tensorboard.",
+    "export.",
+)
 
 
 @dataclasses.dataclass(frozen=True)
