@@ -129,11 +129,13 @@ class DataSection(Section):
                 return
             if columns != COLUMNS[task]:
                 needed, held = " and ".join(COLUMNS[task]), " and ".join(columns)
-                advice = "Name two files, such as [train.en, train.de]; or set"
+                given = f"{files[0]} holds" if len(files) == 1 else f"{' and '.join(files)} hold"
+                advice = "Set"
+                if task == "translation" and len(files) == 1:
+                    advice = "Name two files, such as [train.en, train.de]; or set"
                 yield (
-                    f"`{key}` must hold {needed} for the task {task!r}; {', '.join(files)} holds "
-                    f"{held}. {advice if task == 'translation' and len(files) == 1 else 'Set'} "
-                    "`data.kind`, `data.columns` or `data.keys` to what it holds, or choose "
+                    f"`{key}` must hold {needed} for the task {task!r}; {given} {held}. {advice} "
+                    "`data.kind`, `data.columns` or `data.keys` to what is there, or choose "
                     "another `task`."
                 )
                 return
