@@ -153,4 +153,4 @@ def print_evaluation(evaluation):
             for name in ("source", "reference", "hypothesis"):
                 text = shown(getattr(sentence, name))
                 console.print(Text(f"  {name + ':':<12}{text}"), soft_wrap=is_plain)
-    print(capture.get(), end="")
+    print("\n".join(line.rstrip(" ") for line in capture.get().split("\n")), end="")

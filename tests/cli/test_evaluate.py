@@ -102,6 +102,7 @@ def test_a_table_with_signatures_and_the_worst_sentences(capsys):
     print_evaluation(evaluate_translations(SOURCES, hypotheses, REFERENCES))
     printed = capsys.readouterr().out
     assert "\x1b" not in printed
+    assert " \n" not in printed
     rows = {line[:11].strip(): line[11:].split() for line in printed.splitlines()[:5]}
     assert rows["sentences"] == ["4"]
     assert rows["exact match"] == ["75.0%", "3", "sentences"]
