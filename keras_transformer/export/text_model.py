@@ -80,9 +80,8 @@ def open_text_model(path, **search_settings):
         name: _Signature(loaded, function) for name, function in loaded.signatures.items()
     }
     # A manifest may say anything of these two.
-    model, recipe = (
-        value if isinstance(value, dict) else {} for value in (manifest["model"], manifest["recipe"])
-    )
+    described = (manifest["model"], manifest["recipe"])
+    model, recipe = (value if isinstance(value, dict) else {} for value in described)
     return TextModel(
         manifest["kind"],
         str(path),
