@@ -124,3 +124,21 @@ def require_rank(name, tensor, ranks):
         wanted = " or ".join(f"[{letters}]" for letters in ranks.values())
         raise ValueError(f"`{name}` must have shape {wanted}; got {tuple(tensor.shape)}.")
     return tensor
+
+
+def require_broadcastable(name, tensor, letters, shape):
+    """Checks that a tensor fits a shape, or has 1 in its place; what is unknown may fit.
+
+    Args:
+        name: of the argument.
+        tensor: of as many axes as `shape` has.
+        letters: what the axes of `shape` are called, such as "B, T, S".
+        shape: a tuple, with None where an axis is not known.
+    """
+    for have, want in zip(tensor.shape, shape, strict=True):
+        if None not in (have, want) and have not in (1, want):
+            raise ValueError(
+                f"`{name}` must be broadcastable to {shape}, [{letters}]; got "
+                f"{tuple(tensor.shape)}."
+            )
+    return tensor

@@ -6,6 +6,7 @@ from keras import ops
 
 from keras_transformer.checks import (
     require_boolean,
+    require_broadcastable,
     require_divisible,
     require_known_width,
     require_positive_integer,
@@ -23,6 +24,17 @@ from keras_transformer.layers.growing_cache import GrowingCache
 def symbolic(cache):
     """Symbolic tensors of the shapes and types in a cache."""
     return keras.tree.map_structure(lambda part: keras.KerasTensor(part.shape, part.dtype), cache)
+
+
+def known_key_length(query, memory, projected_memory, cache):
+    """How many keys a call is about, or None if that is not known before the data come."""
+    if isinstance(cache, GrowingCache):
+        return None
+    if cache is not None:
+        return cache["key"].shape[2]
+    if projected_memory is not None:
+        return projected_memory["key"].shape[2]
+    return (query if memory is None else memory).shape[1]
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
@@ -59,8 +71,8 @@ class MultiHeadAttention(keras.layers.Layer):
         projected_memory: for cross-attention step by step: what `project_memory` gave, in place of
             `memory`. `query` may have N rows for each of its rows, one after the other: those of N
             hypotheses that share a memory.
-        relations: how queries and keys are related, int32 `[B, T, S]`, for a mechanism that reads
-            it, such as "structural".
+        relations: how queries and keys are related, whole numbers `[B, T, S]`, for a mechanism that
+            reads them, such as "structural".
 
     Returns:
         `[B, T, M]`, or a tuple of it and, as asked for, weights and cache.
@@ -154,7 +166,9 @@ class MultiHeadAttention(keras.layers.Layer):
         training=None,
     ):
         is_cross = memory is not None or projected_memory is not None
-        self._check_use(query, memory, attention_mask, use_causal_mask, cache, is_cross, relations)
+        self._check_use(
+            query, memory, projected_memory, attention_mask, use_causal_mask, cache, relations
+        )
         shape = ops.shape(query)
         if projected_memory is not None:
             query = self._side_by_side(query, projected_memory)
@@ -300,21 +314,36 @@ class MultiHeadAttention(keras.layers.Layer):
         return key_mask if attention_mask is None else ops.logical_and(attention_mask, key_mask)
 
     def _check_use(
-        self, query, memory, attention_mask, use_causal_mask, cache, is_cross, relations
+        self, query, memory, projected_memory, attention_mask, use_causal_mask, cache, relations
     ):
         self.mechanism.check_use(
             is_causal=use_causal_mask,
             is_cached=cache is not None,
-            is_cross=is_cross,
+            is_cross=memory is not None or projected_memory is not None,
             has_relations=relations is not None,
         )
         require_rank("query", query, {3: "B, T, M"})
         if memory is not None:
             require_rank("memory", memory, {3: "B, S, N"})
+        key_length = known_key_length(query, memory, projected_memory, cache)
         if relations is not None:
-            require_rank("relations", relations, {3: "B, T, S"})
-        if attention_mask is None:
-            return
+            self._check_relations(query, key_length, relations)
+        if attention_mask is not None:
+            self._check_mask(query, key_length, attention_mask)
+
+    def _check_relations(self, query, key_length, relations):
+        require_rank("relations", relations, {3: "B, T, S"})
+        require_broadcastable(
+            "relations", relations, "B, T, S", (query.shape[0], query.shape[1], key_length)
+        )
+        dtype = keras.backend.standardize_dtype(relations.dtype)
+        if not keras.backend.is_int_dtype(dtype):
+            raise ValueError(
+                f"`relations` must be whole numbers, such as distances in a tree; got {dtype}. "
+                'Pass keras.ops.cast(relations, "int32").'
+            )
+
+    def _check_mask(self, query, key_length, attention_mask):
         if len(attention_mask.shape) == 2:
             raise ValueError(
                 "`attention_mask` must have shape [B, T, S] or [B, H, T, S]; got "
@@ -323,30 +352,18 @@ class MultiHeadAttention(keras.layers.Layer):
             )
         require_rank("attention_mask", attention_mask, {3: "B, T, S", 4: "B, H, T, S"})
         self.mechanism.check_use(has_query_mask=is_query_mask(attention_mask))
-        self._check_mask_shape(query, memory, attention_mask, cache)
+        if len(attention_mask.shape) == 3:
+            letters, wanted = "B, T, S", (query.shape[0], query.shape[1], key_length)
+        else:
+            letters = "B, H, T, S"
+            wanted = (query.shape[0], self.num_heads, query.shape[1], key_length)
+        require_broadcastable("attention_mask", attention_mask, letters, wanted)
         if keras.backend.is_float_dtype(attention_mask.dtype):
             dtype = keras.backend.standardize_dtype(attention_mask.dtype)
             raise ValueError(
                 f"`attention_mask` must be boolean, True = attend; got {dtype}. Pass mask > 0 or "
                 "the like."
             )
-
-    def _check_mask_shape(self, query, memory, attention_mask, cache):
-        key_length = (query if memory is None else memory).shape[1]
-        if isinstance(cache, GrowingCache):
-            key_length = None
-        elif cache is not None:
-            key_length = cache["key"].shape[2]
-        wanted = (query.shape[0], self.num_heads, query.shape[1], key_length)
-        shape = tuple(attention_mask.shape)
-        if len(shape) == 3:
-            wanted = wanted[:1] + wanted[2:]
-        for have, want in zip(shape, wanted, strict=True):
-            if None not in (have, want) and have not in (1, want):
-                raise ValueError(
-                    f"`attention_mask` must be broadcastable to {wanted}, "
-                    f"{'[B, T, S]' if len(shape) == 3 else '[B, H, T, S]'}; got {shape}."
-                )
 
     def compute_output_spec(
         self,
@@ -360,18 +377,12 @@ class MultiHeadAttention(keras.layers.Layer):
         relations=None,
         **kwargs,
     ):
-        is_cross = memory is not None or projected_memory is not None
-        self._check_use(query, memory, attention_mask, use_causal_mask, cache, is_cross, relations)
+        self._check_use(
+            query, memory, projected_memory, attention_mask, use_causal_mask, cache, relations
+        )
         outputs = [keras.KerasTensor(query.shape, dtype=self.compute_dtype)]
         if return_weights:
-            if isinstance(cache, GrowingCache):
-                key_length = None
-            elif cache is not None:
-                key_length = cache["key"].shape[2]
-            elif projected_memory is not None:
-                key_length = projected_memory["key"].shape[2]
-            else:
-                key_length = (query if memory is None else memory).shape[1]
+            key_length = known_key_length(query, memory, projected_memory, cache)
             weights_shape = (query.shape[0], self.num_heads, query.shape[1], key_length)
             outputs.append(keras.KerasTensor(weights_shape, dtype=self.compute_dtype))
         if cache is not None:

@@ -207,6 +207,39 @@ def test_masks_of_another_shape(shape):
         MultiHeadAttention(H)(x, attention_mask=np.ones(shape, bool))
 
 
+@pytest.mark.parametrize("shape", [(B, T, 4), (B, 3, T), (B + 1, T, T)])
+def test_relations_of_another_shape(shape):
+    x = np.zeros((B, T, M), "float32")
+    with pytest.raises(ValueError, match=r"`relations` must be broadcastable to \(2, 5, 5\), "):
+        MultiHeadAttention(H, mechanism="structural")(x, relations=np.zeros(shape, int))
+
+
+def test_relations_that_are_no_numbers():
+    layer, x = MultiHeadAttention(H, mechanism="structural"), keras.Input((T, M))
+    with pytest.raises(ValueError, match=r"`relations` must be whole numbers, .* got float32"):
+        layer(x, relations=keras.Input((T, T)))
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int64"])
+def test_relations_of_any_whole_numbers(dtype, random):
+    layer = MultiHeadAttention(H, mechanism="structural")
+    x = random.normal(0, 1, (B, T, M)).astype("float32")
+    relations = random.integers(-3, 4, (B, T, T))
+    expected = layer(x, relations=relations.astype("int32"))
+    np.testing.assert_array_equal(layer(x, relations=relations.astype(dtype)), expected)
+
+
+def test_mask_for_a_projected_memory(random):
+    """It is as wide as the memory, not as the queries."""
+    layer, steps = MultiHeadAttention(H), 7
+    query = random.normal(0, 1, (B, T, M)).astype("float32")
+    memory = random.normal(0, 1, (B, steps, M)).astype("float32")
+    mask = random.random((B, T, steps)) < 0.7
+    expected = layer(query, memory, attention_mask=mask)
+    outputs = layer(query, projected_memory=layer.project_memory(memory), attention_mask=mask)
+    np.testing.assert_allclose(outputs, expected, atol=1e-6)
+
+
 def test_bad_query_and_memory():
     layer = MultiHeadAttention(H)
     with pytest.raises(ValueError, match=r"`query` must have shape \[B, T, M\]; got \(2, 12\)"):

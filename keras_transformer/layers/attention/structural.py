@@ -89,6 +89,7 @@ class Structural(DistanceTables):
         reach, keys = self.max_distance, ops.shape(key)[2]
         if relations is None:
             relations = tf.fill([batch_size, queries, keys], UNRELATED)
+        relations = ops.cast(relations, "int32")
         clipped = ops.clip(relations, -reach, reach) + reach
         rows = tf.where(relations == UNRELATED, self.num_rows - 1, clipped)
         return tf.broadcast_to(rows[:, None], [batch_size, num_heads, queries, keys])
