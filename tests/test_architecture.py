@@ -14,6 +14,7 @@ ORDER = [
     {
         "version",
         "errors",
+        "file_errors",
         "checks",
         "atomic",
         "printable",

@@ -107,8 +107,16 @@ class Processes:
 
 
 def command_line():
-    """How this package's own command is started."""
-    return [str(pathlib.Path(sys.executable).with_name("keras-transformer"))]
+    """How this package's own command is started.
+
+    It is the one that runs, if one does. Otherwise it is beside the interpreter; but where packages
+    are installed for a user, or for a whole system, commands are elsewhere on the path.
+    """
+    beside = pathlib.Path(sys.executable).with_name("keras-transformer")
+    running = pathlib.Path(sys.argv[0])
+    if running.name == beside.name and running.is_file():
+        return [str(running.absolute())]
+    return [str(beside) if beside.is_file() else shutil.which(beside.name) or str(beside)]
 
 
 def _pin_to(cores):

@@ -32,7 +32,7 @@ def add_arguments(parser):
         type=int,
         metavar="N",
         help="longer texts are cut (default: the model's max_length; of a language model, what "
-        "it leaves for the tokens given)",
+        "--max-length leaves of it, but half of it at least)",
     )
     parser.add_argument(
         "--weights",
@@ -60,6 +60,7 @@ def export(arguments):
     """Loads the run, exports it and says where it is."""
     from keras_transformer.decoding import SearchSettings
     from keras_transformer.export import TextLimits, TrainedModel, export_model
+    from keras_transformer.file_errors import named_file_errors
 
     settings = {"version": arguments.version, "weights": arguments.weights}
     try:
@@ -73,10 +74,14 @@ def export(arguments):
         raise UserError(str(error)) from error
     trained = TrainedModel.load(arguments.run_directory)
     if searching:
-        settings["search"] = trained.search_settings(**searching)
-    path = export_model(
-        trained, arguments.to, **settings, xla=arguments.xla, portable=arguments.portable
-    )
+        try:
+            settings["search"] = trained.search_settings(**searching)
+        except ValueError as error:  # what is given and what the recipe says do not go together
+            raise UserError(f"With the search of the run's recipe: {error}") from error
+    with named_file_errors(arguments.to, remedy="Put that right, and export again."):
+        path = export_model(
+            trained, arguments.to, **settings, xla=arguments.xla, portable=arguments.portable
+        )
     print(f"Exported: {path}")
     print(f"Next: keras-transformer verify {path}")
     print(f"      keras-transformer translate {path} < FILE")

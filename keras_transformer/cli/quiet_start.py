@@ -10,8 +10,10 @@ def import_tensorflow_quietly():
     """Imports TensorFlow and Keras without a word, unless the user has asked for their log.
 
     Most lines stop at `TF_CPP_MIN_LOG_LEVEL=3`; some are written to file descriptor 2 by C++ code
-    before any setting is read, so it is pointed elsewhere during the import alone.
+    before any setting is read, so it is pointed elsewhere during the import alone. Keras gets the
+    backend that the package needs, whatever is set for other programs.
     """
+    os.environ["KERAS_BACKEND"] = "tensorflow"
     is_quiet = os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3") == "3"
     with silent_standard_error() if is_quiet else contextlib.nullcontext():
         importlib.import_module("keras")

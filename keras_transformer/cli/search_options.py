@@ -4,7 +4,11 @@ _OPTIONS = {
     "beams": (int, "N", "hypotheses side by side; 1 is greedy (default: 4)"),
     "length_penalty": (float, "A", "the larger, the longer the texts (default: 0.6)"),
     "coverage_penalty": (float, "B", "against leaving parts of the source out (default: 0)"),
-    "max_length": (int, "N", "tokens at most (default: the model's)"),
+    "max_length": (
+        int,
+        "N",
+        "tokens at most (default: the model's; a language model's: 256, or half)",
+    ),
     "max_length_ratio": (float, "R", "and at most R times the source's tokens … (default: 1)"),
     "max_length_margin": (int, "N", "… and N more (default: 50)"),
     "min_length": (int, "N", "tokens at least (default: 1)"),

@@ -76,7 +76,8 @@ class SearchSettings:
             has_source: whether the model has a source for lengths to be relative to.
         """
         relative = {}
-        if not has_source or self.max_length_ratio is not None:
+        is_said = self.max_length_ratio is not None
+        if is_said or (not has_source and self.max_length_margin is None):
             relative["maximum_ratio"] = self.max_length_ratio
         if self.max_length_margin is not None:
             relative["maximum_margin"] = self.max_length_margin

@@ -75,13 +75,18 @@ class ContinuationModule(TextGenerator):
         return self.by_length(encode, {"ids": ids}, ids.row_lengths(), empty)
 
     def _rows(self, source, target):
-        """Inputs and labels of both texts in a row, and which labels are the target's."""
+        """Inputs and labels of both texts in a row, and which labels are the target's.
+
+        Where there is no room for both, the beginning of the source is left out.
+        """
         before = self.input_ids(source)
         after = with_end(self.ids(self.target_tokenizer, target, self.scored_tokens - 1))
+        too_many = before.row_lengths() + after.row_lengths() - self.scored_tokens
+        is_kept = tf.ragged.range(before.row_lengths()) >= tf.maximum(too_many, 0)[:, None]
+        before = tf.ragged.boolean_mask(before, is_kept)
         starts = tf.fill([before.nrows(), 1], START_ID)
-        rows = {
+        return {
             "inputs": tf.concat([starts, before, after[:, :-1]], axis=1),
             "labels": tf.concat([before, after], axis=1),
             "is_scored": tf.concat([tf.zeros_like(before), tf.ones_like(after)], axis=1) > 0,
         }
-        return {name: row[:, : self.scored_tokens] for name, row in rows.items()}

@@ -18,7 +18,7 @@ from keras_transformer.export.graph_ops import check_ops
 from keras_transformer.export.manifest import write_manifest
 from keras_transformer.export.modules import make_text_module
 from keras_transformer.export.saved_model_file import read_meta_graph
-from keras_transformer.export.versions import next_version
+from keras_transformer.export.versions import next_version, require_loadable
 from keras_transformer.export.warmup import write_warmup_requests
 from keras_transformer.version import __version__
 
@@ -125,7 +125,7 @@ def _require_place(directory):
     for place in path.parents:
         if place.exists() and not place.is_dir():
             raise UserError(f"{place}: is not a directory. Choose another place for {path.name}.")
-    return pathlib.Path(directory)
+    return require_loadable(pathlib.Path(directory))
 
 
 def _requests(module, examples):

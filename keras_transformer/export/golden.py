@@ -1,5 +1,6 @@
 """Golden pairs: what a model in memory answered, and whether its export still answers that."""
 
+import importlib.util
 import json
 import os
 import pathlib
@@ -78,9 +79,10 @@ def replay_golden_pairs(directory):
     """
     directory = pathlib.Path(directory).absolute()
     golden = read_manifest(directory)["golden"]
-    # Isolated: neither PYTHONPATH nor the current directory can slip a module in.
+    # Isolated: neither PYTHONPATH nor the current directory can slip a module in. What comes from
+    # there in this process, such as TensorFlow on a cluster, comes after all else.
     process = subprocess.run(
-        [sys.executable, "-I", replay.__file__, str(directory)],
+        [sys.executable, "-I", replay.__file__, str(directory), *_places_of_libraries()],
         env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -99,6 +101,13 @@ def replay_golden_pairs(directory):
         answered = f"its process ended after {len(answers)} of {len(golden)} golden pairs"
         raise refused(directory, _not_loadable(0, answered))
     return [_compared(pair, answer) for pair, answer in zip(golden, answers, strict=True)]
+
+
+def _places_of_libraries():
+    """The directories from which this process has what a replay needs."""
+    specs = map(importlib.util.find_spec, ("numpy", "tensorflow", "tensorflow_text"))
+    places = [str(pathlib.Path(spec.origin).parents[1]) for spec in specs if spec is not None]
+    return list(dict.fromkeys(places))
 
 
 def _compared(pair, answer):

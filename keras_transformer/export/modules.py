@@ -22,20 +22,19 @@ def make_text_module(trained, search=None, limits=None, xla=False, stored_dtype=
     if not hasattr(model, "step"):
         if search is not None or xla:
             raise UserError(f"A {type(model).__name__} writes no text: there is nothing to search.")
-        limits = limits or TextLimits(tokens=model.config.max_length)
+        limits = _source_limits(model, limits)
         return EncodingModule(trained, limits, stored_dtype)
     if search is None:
         search = trained.search_settings()
     if isinstance(search, SearchSettings):
         search = make_search(model, search)
     has_source = hasattr(model, "encode")
-    _require_fit(model, search, limits, has_source)
+    _require_fit(model, search, has_source)
     if has_source:
-        limits = limits or TextLimits(tokens=model.config.max_length)
+        limits = _source_limits(model, limits)
         kind = TreeTranslationModule if reads_trees(model.config) else TranslationModule
         return kind(trained, search, limits, xla, stored_dtype)
-    if limits is None:  # what is given and what is added share the model's positions
-        limits = TextLimits(tokens=max(1, model.config.max_length - search.lengths.maximum))
+    limits = _prompt_limits(model, search, limits)
     return ContinuationModule(trained, search, limits, xla, stored_dtype)
 
 
@@ -44,7 +43,7 @@ def reads_trees(config):
     return getattr(config, "reads_trees", False)
 
 
-def _require_fit(model, search, limits, has_source):
+def _require_fit(model, search, has_source):
     """Raises a `UserError` for what could only fail, or answer otherwise, later."""
     if not isinstance(search, (BeamSearch, GreedySearch)):
         raise UserError(
@@ -56,14 +55,36 @@ def _require_fit(model, search, limits, has_source):
             f"A {type(model).__name__} has no source, so there is no coverage of one to punish: "
             "leave out the `coverage_penalty`."
         )
-    most = model.position_limit
-    if most is not None and limits is not None:
-        most -= 0 if has_source else 1  # a prompt must leave room for one token
-        if limits.tokens > most:
-            raise UserError(
-                f"The model has learned {model.position_limit} positions: texts may have {most} "
-                f"tokens at most, not {limits.tokens}."
-            )
+
+
+def _source_limits(model, limits):
+    """The limits of texts that are read: those given, or what the model has been made for."""
+    config = model.config
+    end = min(config.length_limits(config.source_fields).values(), default=None)
+    longest = config.max_length if end is None else min(config.max_length, end)
+    return _require_room(limits or TextLimits(tokens=longest), end, end)
+
+
+def _prompt_limits(model, search, limits):
+    """The limits of texts that are gone on with.
+
+    What is given and what is added share the model's length; however much may be added, half of it
+    is for what is given.
+    """
+    end = model.position_limit
+    longest = model.config.max_length if end is None else min(model.config.max_length, end)
+    tokens = max(1, longest - search.lengths.maximum, longest // 2)
+    # A prompt must leave room for one token.
+    return _require_room(limits or TextLimits(tokens=tokens), end, end and end - 1)
+
+
+def _require_room(limits, end, most):
+    if most is not None and limits.tokens > most:
+        raise UserError(
+            f"The model has learned {end} positions: texts may have {most} tokens at most, not "
+            f"{limits.tokens}."
+        )
+    return limits
 
 
 def make_search(model, settings):

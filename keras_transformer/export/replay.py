@@ -1,4 +1,8 @@
-"""Answers the golden pairs of an export with TensorFlow alone: `python -I replay.py DIRECTORY`.
+"""Answers the golden pairs of an export with TensorFlow alone.
+
+    python -I replay.py DIRECTORY [PLACE …]
+
+Places are where libraries are found that the isolated interpreter does not find by itself.
 
 It runs as a script in a process of its own, as a server would: it imports TensorFlow, and
 tensorflow_text if the graph needs its ops, and nothing of the package that wrote the export. For
@@ -9,6 +13,8 @@ import base64
 import json
 import math
 import sys
+
+sys.path.extend(sys.argv[2:] if __name__ == "__main__" else ())
 
 import numpy as np
 

@@ -32,6 +32,8 @@ class TextGenerator(TextModule):
         self.xla = xla
         #: Tokens of a text that is scored, at most: those that the model has been made for.
         self.scored_tokens = trained.model.config.max_length
+        if trained.model.position_limit is not None:
+            self.scored_tokens = min(self.scored_tokens, trained.model.position_limit)
         self.best = search
         self.several = search
         if isinstance(search, BeamSearch):
@@ -163,8 +165,12 @@ class TextGenerator(TextModule):
         return find_padded
 
     def _padded_input(self, name, value):
-        """An input `[b, ·]` of the model, as wide as XLA compiles it for."""
-        room = -tf.shape(value)[1] % LENGTH_MULTIPLE
+        """An input `[b, ·]` of the model, as wide as XLA compiles it for.
+
+        That is never more than the model may get: there may be an end to what it can read.
+        """
+        width = tf.shape(value)[1]
+        room = tf.clip_by_value(self.limits.tokens - width, 0, -width % LENGTH_MULTIPLE)
         return tf.pad(value, [[0, 0], [0, room]], constant_values=self.paddings.get(name, 0))
 
 

@@ -42,9 +42,25 @@ def resolve_version(path):
     """
     path = pathlib.Path(path)
     try:
-        return _resolved(path)
+        return require_loadable(_resolved(path))
     except PermissionError as error:
         raise unreadable(path, error) from error
+
+
+def require_loadable(path):
+    """Returns a path whose models TensorFlow finds again.
+
+    It writes weights to any path, but takes the one that it reads them from for a pattern, in which
+    "[" begins a set of characters.
+    """
+    place = os.path.abspath(path)
+    if "[" in place:
+        raise refused(
+            path,
+            f"TensorFlow cannot load a model from a path with a [ in it, as in {place}. Use "
+            "another name.",
+        )
+    return path
 
 
 def _resolved(path):

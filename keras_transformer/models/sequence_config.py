@@ -84,6 +84,11 @@ class SequenceConfig:
         except ValueError as error:
             raise ValueError(f"`{field}`: {error}") from error
 
+    @property
+    def source_fields(self):
+        """Those of the `mechanism_fields` that are about the source, or all where there is none."""
+        return self.mechanism_fields
+
     def length_limits(self, fields=None):
         """How many tokens a model can read, by the fields whose choice sets an end to them.
 

@@ -80,6 +80,10 @@ class TransformerConfig(ModelConfig):
         return tuple(dict.fromkeys(fields))
 
     @property
+    def source_fields(self):
+        return self.encoder_field, "cross_attention"
+
+    @property
     def reads_trees(self):
         """Whether the trees of the source are among the inputs."""
         return self.tree_positions != "none"

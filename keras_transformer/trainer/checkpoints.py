@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from keras_transformer.atomic import atomic_directory
 from keras_transformer.errors import UserError
-from keras_transformer.trainer.file_errors import named_file_errors
+from keras_transformer.file_errors import named_file_errors
 
 FORMAT = 1
 DESCRIPTION, TENSORS = "checkpoint.json", "tensors"

@@ -3,7 +3,7 @@
 import json
 import os
 
-from keras_transformer.trainer.file_errors import named_file_errors
+from keras_transformer.file_errors import named_file_errors
 
 
 class GrowingLogs:

@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import itertools
+import shutil
 import warnings
 
 from keras_transformer.data import (
@@ -80,6 +81,12 @@ class Corpora:
             {name: opened(list(files)) for name, files in data.test.items()},
         )
 
+    def fingerprints(self):
+        """The fingerprint of each, by its name."""
+        corpora = {"train": self.train, "validation": self.validation}
+        corpora |= {f"test.{name}": corpus for name, corpus in self.tests.items()}
+        return {name: each.fingerprint() for name, each in corpora.items() if each is not None}
+
     def check(self, report):
         """Reads all of them once; tells what deserves a look, raises what cannot be used."""
         report.stage(f"Reading {self.train.name}")
@@ -103,12 +110,15 @@ def prepare_data(recipe, run, report):
     builtin = recipe.data.builtin
     report.stage(f"Making the corpus {builtin}" if builtin else "Opening the corpora")
     corpora = Corpora.of(recipe.data)
-    is_new = not run.tokenizers.exists()
+    is_new = not run.tokenizers.exists() or not run.has_read(corpora.fingerprints())
     if is_new:
         run.require_writer()
         if recipe.data.builtin is None:
             corpora.check(report)
-        _learn_tokenizers(recipe, corpora.train, report).save(run.tokenizers)
+        tokenizers = _learn_tokenizers(recipe, corpora.train, report)
+        shutil.rmtree(run.tokenizers, ignore_errors=True)  # of corpora that have changed since
+        tokenizers.save(run.tokenizers)
+        run.store_fingerprints(corpora.fingerprints())
     tokenizers = TokenizerPair.load(run.tokenizers)
     directory = recipe.data.cache or run.cache
     tokenise = functools.partial(_tokenise, recipe, tokenizers, directory, report)

@@ -12,7 +12,8 @@ import shutil
 from keras_transformer.atomic import atomic_file
 from keras_transformer.errors import UserError
 from keras_transformer.export.trained_model import RUN_RECIPE
-from keras_transformer.trainer.file_errors import named_file_errors
+from keras_transformer.export.versions import require_loadable
+from keras_transformer.file_errors import named_file_errors
 from keras_transformer.trainer.recipe import load_recipe, recipe_difference
 from keras_transformer.version import __version__
 
@@ -33,6 +34,7 @@ class RunDirectory:
     | `recipe.yaml` | the recipe as resolved, every default filled in |
     | `environment.json` | versions and devices of the first start |
     | `tokenizers/` | the vocabulary |
+    | `corpora.json` | fingerprints of the files that were read for it, and of all others |
     | `cache/` | the tokenised corpora, unless the recipe names another place |
     | `checkpoints/` | see `Checkpoints` |
     | `metrics.jsonl` | a line for each point of the curves, byte for byte the same in every run |
@@ -51,6 +53,7 @@ class RunDirectory:
         self.is_writer = is_writer
         self.recipe_file = self.path / RUN_RECIPE
         self.tokenizers = self.path / "tokenizers"
+        self.corpora = self.path / "corpora.json"
         self.cache = self.path / "cache"
         self.checkpoints = self.path / "checkpoints"
         self.metrics = self.path / "metrics.jsonl"
@@ -114,6 +117,25 @@ class RunDirectory:
                     f"{now[name]}: the numbers may differ in their last digits."
                 )
 
+    def has_read(self, fingerprints):
+        """Whether the vocabulary that is there was learned from these corpora.
+
+        A run with a checkpoint knows by itself what it was trained with.
+
+        Args:
+            fingerprints: by the name of the corpus.
+        """
+        if self.checkpoints.exists() and any(self.checkpoints.glob("update_*")):
+            return True
+        try:
+            return json.loads(self.corpora.read_text(encoding="utf-8")) == fingerprints
+        except (OSError, ValueError):
+            return False
+
+    def store_fingerprints(self, fingerprints):
+        """Writes what `has_read` looks for."""
+        self._write(self.corpora, json.dumps(fingerprints, indent=1) + "\n")
+
     def require_writer(self):
         """Raises if another worker must have written what is not there."""
         if not self.is_writer:
@@ -128,6 +150,7 @@ class RunDirectory:
                 file.write(text)
 
     def _require_directory(self):
+        require_loadable(self.path)
         advice = "Name another directory with --run."
         for place in (self.path, *self.path.parents):
             if os.path.lexists(place) and not place.is_dir():

@@ -6,8 +6,8 @@ import pathlib
 
 from keras_transformer.atomic import atomic_file
 from keras_transformer.errors import UserError
+from keras_transformer.file_errors import named_file_errors
 from keras_transformer.inference.evaluation import Evaluation, PoorSentence
-from keras_transformer.trainer.file_errors import named_file_errors
 from keras_transformer.trainer.training_result import TrainingResult
 
 _PATHS = ("run_directory", "tensorboard", "export")

@@ -9,6 +9,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from keras_transformer.export.versions import require_loadable
 from keras_transformer.trainer.distribution import Distribution
 from keras_transformer.trainer.preparation import prepare_data
 from keras_transformer.trainer.progress import TrainingReport
@@ -55,6 +56,8 @@ def train(recipe, run_directory, *, dry_run=False, force=False, report=None, cal
             stack.enter_context(distribution.lost_workers_told())
             if not distribution.is_chief:
                 report = TrainingReport()
+            if recipe.export.enabled and recipe.export.to:
+                require_loadable(recipe.export.to)
             # In a dry run each worker has a directory of its own.
             run = RunDirectory(run_directory, is_writer=distribution.is_chief or dry_run)
             with distribution.chief_first():
@@ -77,6 +80,7 @@ def train(recipe, run_directory, *, dry_run=False, force=False, report=None, cal
                 )
             stack.callback(close_all)
             report.stage("Building the model")
+            _make_deterministic(recipe)  # again: a run that goes on may have drawn numbers before
             training = TrainingRun(
                 recipe, run, distribution, data, report, stop, callbacks, is_dry_run=dry_run
             )

@@ -8,9 +8,9 @@ from keras_transformer.data.corpora.conllu_text import conllu_text
 from keras_transformer.errors import UserError
 from keras_transformer.export import TrainedModel, export_model
 from keras_transformer.export.modules import make_text_module
+from keras_transformer.file_errors import named_file_errors
 from keras_transformer.inference import evaluate
 from keras_transformer.trainer.checkpoints import DamagedCheckpointError
-from keras_transformer.trainer.file_errors import named_file_errors
 from keras_transformer.trainer.stored_result import store_result
 from keras_transformer.trainer.training_plan import TrainingPlan
 from keras_transformer.trainer.training_result import TrainingResult
@@ -39,6 +39,9 @@ class TrainingEnd:
         self.recipe, self.run, self.data = training.recipe, training.run, training.data
         self.model, self.report, self.quality = training.model, training.report, training.quality
         self.is_dry_run = training.is_dry_run
+        self._judges_validation = bool(
+            self.quality and self.recipe.evaluation.sentences and self.data.validation_texts
+        )
 
     def reach(self):
         """Makes the final weights, judges them, exports them.
@@ -58,7 +61,7 @@ class TrainingEnd:
             )
         if not self.training.distribution.is_chief:
             return None
-        if self.quality is not None and self.data.validation_texts:
+        if self._judges_validation:
             validation |= self.quality.measure()
         tests, samples = self._run_tests()
         self.training.tell("on_train_end")
@@ -145,7 +148,7 @@ class TrainingEnd:
         tests = {}
         samples = ()
         show = self.recipe.evaluation.show
-        if self.quality is not None and self.data.validation_texts and self.quality.hypotheses:
+        if self._judges_validation and self.quality.hypotheses:
             samples = self.quality.samples(show)
         for number, (name, pairs) in enumerate(self.data.tests.items()):
             if self.quality is None:

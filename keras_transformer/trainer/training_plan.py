@@ -15,6 +15,7 @@ class TrainingPlan:
         batches: of an epoch.
         accumulate: batches of an update.
         log, evaluate, save: each is due after so many updates; the last two also after the last.
+        profile: the updates after which the profiler starts and stops, if it is to.
 
     >>> plan = TrainingPlan(total=10, batches=8, accumulate=2, log=3, evaluate=100, save=5)
     >>> [plan.next_event(update) for update in range(10)]
@@ -27,6 +28,7 @@ class TrainingPlan:
     log: int
     evaluate: int
     save: int
+    profile: tuple = ()
 
     @classmethod
     def of(cls, recipe, batches, most=None):
@@ -52,6 +54,7 @@ class TrainingPlan:
             log=recipe.tensorboard.every,
             evaluate=recipe.evaluation.every,
             save=recipe.checkpoints.every,
+            profile=_around(recipe.tensorboard.profile),
         )
 
     def epoch(self, update):
@@ -63,15 +66,23 @@ class TrainingPlan:
         return int(self.epoch(update)) > int(self.epoch(update - 1))
 
     def is_due(self, what, update):
-        """Whether "log", "evaluate" or "save" is due after an update."""
+        """Whether "log", "evaluate", "save" or "profile" is due after an update."""
+        if what == "profile":
+            return update in self.profile
         is_last = update == self.total and what != "log"
         return update % getattr(self, what) == 0 or is_last
 
     def next_event(self, update):
         """The first update after this one with which anything is due."""
         ends = [(update // every + 1) * every for every in (self.log, self.evaluate, self.save)]
+        ends += [end for end in self.profile if end > update]
         epoch = int(self.epoch(update)) + 1
         return min(*ends, -(-epoch * self.batches // self.accumulate), self.total)
+
+
+def _around(profile):
+    """The updates after which a profile of the updates from a first to a last starts and stops."""
+    return () if profile is None else (profile[0] - 1, profile[1])
 
 
 def _require_more_than_warmup(training, updates):

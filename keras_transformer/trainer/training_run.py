@@ -6,8 +6,8 @@ import time
 import numpy as np
 
 from keras_transformer.errors import UserError
+from keras_transformer.file_errors import named_file_errors
 from keras_transformer.trainer.checkpoints import Checkpoints
-from keras_transformer.trainer.file_errors import named_file_errors
 from keras_transformer.trainer.growing_logs import GrowingLogs
 from keras_transformer.trainer.progress.figures import metric_phrase
 from keras_transformer.trainer.recipe_parts import (
@@ -16,7 +16,7 @@ from keras_transformer.trainer.recipe_parts import (
     make_model,
     make_quality,
 )
-from keras_transformer.trainer.tensorboard import flush_all
+from keras_transformer.trainer.tensorboard import ProfileSteps, flush_all
 from keras_transformer.trainer.training_failed import TrainingFailed
 from keras_transformer.trainer.training_plan import TrainingPlan
 from keras_transformer.trainer.training_stopped import TrainingStopped
@@ -97,12 +97,23 @@ class TrainingRun:
             self.window = TrainingWindow(state["window"])
             self.best, self.best_update = state["best"], state["best_update"]
             self.evaluations_since_best = state["evaluations_since_best"]
+            self._forget_best_if_not_kept()
             self.seconds = state["seconds"]
             self.resumed_from = update
             self.report.say(f"Going on after update {update:,}.")
         self.loop.go_on_after(update)
         if self.distribution.is_chief:
             self.logs.cut_to(state["logs"], self.report.say)
+
+    def _forget_best_if_not_kept(self):
+        """The recipe may have asked for other final weights when the best ones were found."""
+        is_wanted = self.recipe.checkpoints.final == "best" and self.best_update is not None
+        if is_wanted and not self.checkpoints.path(self.best_update).exists():
+            self.report.say(
+                f"The weights after update {self.best_update:,}, the best so far, were not kept. "
+                "The best will be one of those to come."
+            )
+            self.best, self.best_update, self.evaluations_since_best = None, None, 0
 
     @property
     def is_stopped_early(self):
@@ -146,7 +157,10 @@ class TrainingRun:
     def run_updates(self):
         """Makes all updates that are left; a checkpoint of the last one is there afterwards."""
         self.report.begin(
-            self._headline(), self.loop.updates_done, self.plan.total, self._epoch_updates()
+            self._headline(),
+            self.loop.updates_done,
+            self.plan.total,
+            self.plan.batches / self.plan.accumulate,
         )
         self.tell("on_train_begin")
         self.tell("on_epoch_begin", int(self.plan.epoch(self.loop.updates_done)))
@@ -187,6 +201,10 @@ class TrainingRun:
         self.report.update(self.loop.updates_done, logs)
 
     def _do_what_is_due(self, update):
+        if self.plan.is_due("profile", update):
+            for callback in self.callbacks:
+                if isinstance(callback, ProfileSteps):
+                    callback.start_or_stop()
         if self.plan.is_due("log", update):
             logs = self.window.logs()
             self._log("train", logs)
@@ -220,7 +238,9 @@ class TrainingRun:
                 "gradients."
             )
         sign = -1 if section.metric == "loss" else 1
-        is_best = self.best is None or sign * value > sign * self.best[section.metric]
+        # The recipe may have named another metric when the best one was found.
+        is_first = self.best is None or section.metric not in self.best
+        is_best = is_first or sign * value > sign * self.best[section.metric]
         if is_best:
             self.best = {**logs, section.metric: value}
             self.best_update, self.evaluations_since_best = self.loop.updates_done, 0
@@ -254,9 +274,6 @@ class TrainingRun:
         with named_file_errors(self.run.tensorboard):
             for callback in self.callbacks:
                 getattr(callback, method)(*arguments)
-
-    def _epoch_updates(self):
-        return -(-self.plan.batches // self.plan.accumulate)
 
     def _headline(self):
         batches = self.data.batches.report()

@@ -1,8 +1,12 @@
 """`keras-transformer export` as its users call it."""
 
+import dataclasses
+import resource
+
 import pytest
 
 from keras_transformer.cli.main import main
+from keras_transformer.export import TrainedModel
 
 
 @pytest.mark.parametrize(
@@ -30,6 +34,29 @@ def test_no_run(tmp_path, capsys):
     for name in ("nowhere", "model.keras"):
         assert main(["export", str(tmp_path / name), "--to", str(tmp_path / "to")]) == 2
         assert "holds no trained model" in capsys.readouterr().err
+
+
+def test_settings_that_do_not_go_with_those_of_the_recipe(phrases_run, tmp_path, capsys):
+    """Each makes sense alone."""
+    recipe = {"evaluation": {"search": {"max_length": 10}}}
+    dataclasses.replace(TrainedModel.load(phrases_run), recipe=recipe).save(tmp_path)
+    options = ["--to", str(tmp_path / "to"), "--min-length", "12"]
+    assert main(["export", str(tmp_path), *options]) == 2
+    said = capsys.readouterr().err
+    assert "With the search of the run's recipe: --min-length must not be more than" in said
+    assert said.count("\n") == 1
+
+
+def test_a_full_disk(phrases_run, tmp_path, capsys):
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, limits[1]))
+    try:
+        assert main(["export", str(phrases_run), "--to", str(tmp_path / "to")]) == 1
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    said = capsys.readouterr().err
+    assert said.endswith("to: File too large. Put that right, and export again.\n")
+    assert not (tmp_path / "to").exists()
 
 
 def test_portable_needs_bytes(phrases_run, tmp_path, capsys):

@@ -1,5 +1,6 @@
 """The installed command, as a person meets it."""
 
+import os
 import pathlib
 import subprocess
 import sys
@@ -36,6 +37,11 @@ def test_help_does_not_wait_for_tensorflow():
     )
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert result.stdout.splitlines()[-1] == "False False"
+
+
+def test_whatever_backend_other_programs_use():
+    result = run("models", env={**os.environ, "KERAS_BACKEND": "jax"})
+    assert (result.returncode, result.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("arguments", [[], ["modles"], ["models", "--vocabulary-size", "many"]])

@@ -12,6 +12,7 @@ from keras_transformer.decoding import (
     LengthLimits,
     NoRepeatNgram,
     SamplingSearch,
+    SearchSettings,
 )
 from tests.decoding.lengths import at_most
 
@@ -28,6 +29,20 @@ def language_model():
     return LanguageModel.from_preset(
         "tiny", num_layers=1, positions="learned", max_length=6, **SMALL
     )
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, [40, 40]),
+        ({"max_length_margin": 3}, [8, 33]),
+        ({"max_length_ratio": 2.0, "max_length_margin": 0}, [10, 40]),
+        ({"max_length_ratio": 0.0, "max_length_margin": 3}, [3, 3]),
+    ],
+)
+def test_the_length_of_what_is_added_may_follow_the_prompt(given, expected):
+    lengths = SearchSettings(**given).make(40, has_source=False).lengths
+    assert lengths.longest(tf.constant([5, 30])).numpy().tolist() == expected
 
 
 def test_a_source_for_a_model_without_one(language_model):

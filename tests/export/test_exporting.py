@@ -151,7 +151,12 @@ def test_the_next_version(encoder, tmp_path):
 
 @pytest.mark.parametrize(
     ("place", "message"),
-    [("", "needs a name"), ("/", "needs a name"), ("file/x/y", "file: is not a directory")],
+    [
+        ("", "needs a name"),
+        ("/", "needs a name"),
+        ("file/x/y", "file: is not a directory"),
+        ("a[1]/b", r"path with a \[ in it, as in /"),
+    ],
 )
 def test_no_place_for_it(encoder, tmp_path, monkeypatch, place, message):
     monkeypatch.chdir(tmp_path)

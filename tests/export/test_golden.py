@@ -13,7 +13,7 @@ import tensorflow as tf
 import tensorflow_text
 
 from keras_transformer.errors import UserError
-from keras_transformer.export import replay
+from keras_transformer.export import golden, replay
 from keras_transformer.export.golden import make_golden_pair, replay_golden_pairs
 from keras_transformer.export.manifest import read_manifest, write_manifest
 from tests.export.small_export import NAMES, TEXTS, manifest_content, save_module
@@ -129,6 +129,19 @@ def test_ops_of_tensorflow_text(tmp_path, monkeypatch):
     assert "import tensorflow_text before you load the model" in message
 
 
+def test_libraries_that_the_interpreter_does_not_find(tmp_path, monkeypatch):
+    """As on a cluster, where TensorFlow is on PYTHONPATH, which an isolated process ignores."""
+    bare = tmp_path / "python"
+    bare.write_text(f'#!/bin/sh\nexec "{sys.executable}" -S "$@"\n')
+    bare.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(bare))
+    nothing = subprocess.run([bare, "-I", "-c", "import numpy"], capture_output=True)
+    assert b"No module named 'numpy'" in nothing.stderr
+    fold = tensorflow_text.case_fold_utf8
+    (row,) = replay_golden_pairs(write_text_export(tmp_path / "1", fold, ["CaseFoldUTF8"]))
+    assert (row.ok, row.got) == (True, {"text": ["strasse"]})
+
+
 def test_tensorflow_text_is_not_installed(written_export, tmp_path, monkeypatch):
     """In an environment with everything but that."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv"], check=True)
@@ -137,6 +150,7 @@ def test_tensorflow_text_is_not_installed(written_export, tmp_path, monkeypatch)
         if not entry.name.startswith("tensorflow_text"):
             (packages / entry.name).symlink_to(entry)
     monkeypatch.setattr(sys, "executable", str(tmp_path / "venv" / "bin" / "python"))
+    monkeypatch.setattr(golden, "_places_of_libraries", list)
     fold = tensorflow_text.case_fold_utf8
     message = refusal_of(write_text_export(tmp_path / "1", fold, ["CaseFoldUTF8"]))
     assert "holds ops of tensorflow_text, which cannot be imported here (ModuleNotFound" in message

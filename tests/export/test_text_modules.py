@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_transformer import LanguageModel, TextEncoder, Transformer
+from keras_transformer import LanguageModel, RecurrentSeq2Seq, TextEncoder, Transformer
 from keras_transformer.decoding import (
     BeamSearch,
     GreedySearch,
@@ -232,6 +232,59 @@ def test_a_language_model_goes_on(attention):
     assert attention["source_tokens"][0, 0] == b"<start>"
     assert attention["weights"].shape == (2, 10, 10)
     assert functions["encode"](text=prompts)["embedding"].shape == (3, 16)
+
+
+@pytest.mark.parametrize("positions", ["learned", "sinusoidal"])
+def test_a_prompt_is_seen_however_much_may_be_added(positions):
+    """Half of the model's length is its own."""
+    model = LanguageModel.from_preset(
+        "tiny", vocabulary_size=260, num_layers=1, positions=positions, **SMALL
+    )
+    trained = TrainedModel(model, TokenizerPair(ByteTokenizer()))
+    for max_length in (20, 32, 100):
+        module = make_text_module(trained, SearchSettings(max_length=max_length))
+        assert module.limits.tokens == 16
+        found = module.functions["serving_default"](text=tf.constant(["Once upon a time"]))
+        assert found["text"].numpy()[0].startswith(b"Once upon a time")
+
+
+def test_a_long_source_leaves_the_target_of_a_language_model_whole():
+    model = LanguageModel.from_preset("tiny", vocabulary_size=260, num_layers=1, **SMALL)
+    trained = TrainedModel(model, TokenizerPair(ByteTokenizer()))
+    score = make_text_module(trained, limits=TextLimits(tokens=100)).functions["score"]
+    target = "hello"
+    seen = 32 - len(target) - 1  # END is scored, too
+    sources = ["x" * 80, "y" * 40 + "x" * seen, "x" * seen, "x" * (seen - 1), ""]
+    found = score(source=tf.constant(sources), target=tf.fill([len(sources)], target))
+    assert found["tokens"].numpy().tolist() == [6] * len(sources)
+    scores = found["log_probability"].numpy()
+    np.testing.assert_allclose(scores[:2], scores[2], rtol=1e-5)
+    assert abs(scores[3] - scores[2]) > 1e-4
+
+
+BOUNDED = {
+    "encoder": (Transformer, {"encoder_attention": "linformer"}, "encoder_attention_options"),
+    "cross": (Transformer, {"cross_attention": "location_based"}, "cross_attention_options"),
+    "recurrent": (RecurrentSeq2Seq, {"attention": "location_based"}, "attention_options"),
+}
+
+
+@pytest.mark.parametrize("xla", [False, True])
+@pytest.mark.parametrize("kind", BOUNDED)
+def test_sources_end_where_a_mechanism_ends(kind, xla):
+    """One long text does not fail the others of its batch, nor does what XLA pads it with."""
+    cls, settings, options = BOUNDED[kind]
+    sizes = {"width": 16, "max_length": 64, "encoder_layers": 1, "decoder_layers": 1}
+    if cls is Transformer:
+        sizes |= {"feed_forward_width": 32, "num_heads": 2}
+    settings = {**sizes, **settings, options: {"max_length": 20}, "vocabulary_size": 260}
+    trained = TrainedModel(cls(cls.config_class(**settings)), TokenizerPair(ByteTokenizer()))
+    search = SearchSettings(beams=2, max_length=6)
+    functions = make_text_module(trained, search, xla=xla).functions
+    texts, scores = translate(functions, ["hi", "x" * 40, "x" * 19, "x" * 17])
+    assert (texts[1], scores[1]) == (texts[2], scores[2])
+    with pytest.raises(UserError, match="texts may have 20 tokens at most, not 21"):
+        make_text_module(trained, search, TextLimits(tokens=21))
 
 
 def test_a_classifier():

@@ -143,6 +143,12 @@ def test_a_pipe_and_a_dead_link_are_refused_without_waiting(tmp_path):
             resolve_version(tmp_path / name)
 
 
+def test_a_path_that_tensorflow_takes_for_a_pattern(tmp_path):
+    version = make_version(tmp_path / "a[1]", "3")
+    with pytest.raises(UserError, match=r"cannot load a model from a path with a \[ in it"):
+        resolve_version(version.parent)
+
+
 def test_next_version(tmp_path):
     assert next_version(tmp_path / "new") == 1
     assert next_version(tmp_path) == 1

@@ -90,6 +90,7 @@ class Spy(TrainingReport):
 
     def begin(self, headline, first_step, total_steps, epoch_steps):
         self.headlines.append(headline)
+        self.epoch_steps = epoch_steps
 
     def update(self, step, logs):
         self.updates.append(step)

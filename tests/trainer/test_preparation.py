@@ -1,5 +1,7 @@
 """From a recipe to batches: what is made, what is found again, what a person is told."""
 
+import pathlib
+
 import numpy as np
 import pytest
 
@@ -75,6 +77,30 @@ def test_second_time_everything_is_found(prepare):
     assert not [stage for stage in report.stages if stage.startswith(("Reading", "Learning"))]
     assert report.said == []
     assert again.batches.fingerprint() == first.batches.fingerprint()
+
+
+@pytest.mark.parametrize("name", ["train", "validation"])
+def test_what_has_changed_before_the_first_checkpoint_is_read_again(prepare, name):
+    """As when a file was put right that a person had been told about."""
+    first, _ = prepare("text.tokenizer=wordpiece", "text.vocabulary_size=120")
+    path = pathlib.Path(f"{name}.tsv")
+    path.write_text("один\tдва\n" * 3 + path.read_text(encoding="utf-8"), encoding="utf-8")
+    again, report = prepare("text.tokenizer=wordpiece", "text.vocabulary_size=120")
+    assert f"Reading {name}.tsv" in report.stages
+    is_known = "д" in "".join(again.tokenizers.source.vocabulary())
+    assert is_known == (name == "train")
+    assert again.batches.fingerprint() != first.batches.fingerprint() or name == "validation"
+    _, report = prepare("text.tokenizer=wordpiece", "text.vocabulary_size=120")
+    assert not [stage for stage in report.stages if stage.startswith(("Reading", "Learning"))]
+
+
+def test_what_has_changed_after_a_checkpoint_is_not_learned_again(prepare):
+    """The checkpoint says that it does not fit."""
+    prepare()
+    pathlib.Path("run/checkpoints/update_00000004").mkdir(parents=True)
+    pathlib.Path("train.tsv").write_text("one\tother\n" * 9, encoding="utf-8")
+    _, report = prepare()
+    assert not [stage for stage in report.stages if stage.startswith(("Reading", "Learning"))]
 
 
 def test_worker_that_does_not_see_the_files_of_the_first_is_told(prepare):

@@ -2,13 +2,15 @@
 
 import dataclasses
 import json
+import random
 import signal
 
 import keras
+import numpy as np
 import pytest
 
 from keras_transformer.errors import UserError
-from keras_transformer.trainer import TrainingFailed, TrainingStopped
+from keras_transformer.trainer import TrainingFailed, TrainingStopped, training
 from keras_transformer.trainer.stop_request import SIGNALS
 from keras_transformer.trainer.stop_signal import StopSignal
 from tests.trainer.small_runs import (
@@ -300,6 +302,49 @@ def test_a_finished_run_goes_on_by_force(undisturbed, trainings, tmp_path):
     assert said[0] == "Going on after update 12."
     assert json.loads((run / "result.json").read_text())["steps"] == 14
     assert "steps: 14\n" in (run / "recipe.yaml").read_text()
+
+
+def test_another_metric_by_force(corpora, trainings, tmp_path):
+    """One that nothing had been measured by."""
+    run, changes = tmp_path / "run", {"sentences": 2, "metric": "bleu"}
+    stopped_at(trainings, make_recipe(corpora), run, 6)
+    trainings.train(make_recipe(corpora, evaluation=changes), run, force=True)
+    result = json.loads((run / "result.json").read_text())
+    assert result["best_step"] in (8, 12)
+    assert result["best"]["bleu"] >= 0
+
+
+def test_the_best_weights_by_force(corpora, trainings, tmp_path):
+    """They are looked for among those that are kept."""
+    run, kept = tmp_path / "run", {"every": 5, "keep": 1, "average": 1}
+    stopped_at(trainings, make_recipe(corpora, checkpoints=kept), run, 6)
+    assert json.loads(checkpoint_text(run, 6))["content"]["state"]["best_update"] == 4
+    recipe = make_recipe(corpora, checkpoints={**kept, "final": "best"})
+    said = trainings.train(recipe, run, force=True)
+    assert "The weights after update 4, the best so far, were not kept. The best will" in said[0]
+    assert json.loads((run / "result.json").read_text())["best_step"] in (8, 12)
+
+
+def checkpoint_text(run, update):
+    return (run / "checkpoints" / f"update_{update:08d}" / "checkpoint.json").read_text()
+
+
+@pytest.mark.parametrize("attention", ["scaled_dot_product", "shaw"])
+def test_a_start_before_the_first_checkpoint_leaves_no_trace(
+    corpora, tmp_path, monkeypatch, attention
+):
+    """Whatever was drawn when the recipe was read again, weights are drawn alike."""
+    drawn = []
+
+    def build(*arguments, **settings):
+        drawn.append((random.random(), np.random.random()))
+        raise InterruptedError
+
+    monkeypatch.setattr(training, "TrainingRun", build)
+    for _ in range(2):
+        with pytest.raises(InterruptedError):
+            training.train(make_recipe(corpora, model={"attention": attention}), tmp_path / "run")
+    assert drawn[0] == drawn[1]
 
 
 def make_recipe_with_steps(recipe, steps):

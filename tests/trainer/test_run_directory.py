@@ -75,6 +75,12 @@ def test_not_a_directory(tmp_path, place):
     assert (tmp_path / "file").read_text() == "text"
 
 
+def test_a_path_from_which_no_checkpoint_could_be_read(tmp_path):
+    with pytest.raises(UserError, match=r"cannot load a model from a path with a \[ in it"):
+        begun(tmp_path / "rates[1]" / "run")
+    assert not list(tmp_path.iterdir())
+
+
 def test_something_that_is_not_a_run(tmp_path):
     (tmp_path / "photo.jpg").write_text("not to be touched")
     with pytest.raises(UserError, match=r": holds something that is not a run\. Name another"):

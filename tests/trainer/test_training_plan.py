@@ -13,14 +13,20 @@ small = st.integers(1, 12)
 
 
 @given(
-    total=st.integers(1, 40), batches=small, accumulate=small, log=small, evaluate=small, save=small
+    total=st.integers(1, 40),
+    batches=small,
+    accumulate=small,
+    log=small,
+    evaluate=small,
+    save=small,
+    profile=st.one_of(st.just(()), st.tuples(small, small)),
 )
 def test_next_event_is_the_first_update_with_anything_due(**numbers):
     plan = TrainingPlan(**numbers)
 
     def is_anything_due(update):
         return (
-            any(plan.is_due(what, update) for what in ("log", "evaluate", "save"))
+            any(plan.is_due(what, update) for what in ("log", "evaluate", "save", "profile"))
             or plan.ends_epoch(update)
             or update == plan.total
         )
@@ -56,7 +62,7 @@ def recipe(steps=None, epochs=None, accumulate=1, schedule="cosine", warmup=5):
     return space(
         batches=space(accumulate=accumulate),
         training=space(steps=steps, epochs=epochs, schedule=schedule, warmup_steps=warmup),
-        tensorboard=space(every=10),
+        tensorboard=space(every=10, profile=None),
         evaluation=space(every=20),
         checkpoints=space(every=30),
     )

@@ -145,6 +145,8 @@ class ReportBuilder:
                 f"{self._identical_sides:,} of {self.examples:,} pairs have the same text on both "
                 "sides. Is the target really the translation?"
             )
+        if tally.blank_lines and self._has_sides:
+            yield f"Pairs with a blank side, skipped: {tally.blank_lines:,}."
         if tally.bad_lines:
             yield f"Bad lines skipped: {tally.bad_lines:,}; the first: {tally.first_bad_line}."
         if tally.too_long:

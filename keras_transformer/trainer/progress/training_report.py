@@ -35,7 +35,7 @@ class TrainingReport:
             headline: device, precision, size and batches in one line.
             first_step: the updates that are made already: 0, or more if the training is resumed.
             total_steps: the updates to be made, these included.
-            epoch_steps: the updates of one pass over the corpus.
+            epoch_steps: the updates of one pass over the corpus, which need not be whole.
         """
 
     def update(self, step, logs):

@@ -30,10 +30,10 @@ class TrainingSection(Section):
         weight_decay: of AdamW.
         clip_norm: gradients whose global norm is larger are scaled down to it; null for never.
         schedule: of the learning rate after warm-up: "inverse_square_root", "cosine" or "linear"
-            down to `final_rate`, or "constant".
+            down to `final_rate`; or "constant", which has no warm-up.
         learning_rate: the highest rate. Null is the paper's, (width · warmup_steps)^-0.5, and only
             for "inverse_square_root".
-        warmup_steps: updates in which the rate rises to it.
+        warmup_steps: updates in which the rate rises to it, unless it is constant.
         final_rate: the rate at the end of "cosine" and "linear".
         label_smoothing: the share of probability that is spread over all tokens.
         consistency: α of R-Drop (Liang et al. 2021, "R-Drop: Regularized Dropout for Neural

@@ -12,6 +12,9 @@ from keras_transformer.inference.translation import as_tensor
 from keras_transformer.text import END_ID, START_ID, Tokenizer, TokenizerPair
 from keras_transformer.trainer.tensorboard.event_callback import VALIDATION, EventCallback
 
+# Weights of all heads take memory by the square of a length: of long documents this much is read.
+_MOST_READ = 512
+
 
 class AttentionMaps(EventCallback):
     """Draws the attention of a few examples at each evaluation.
@@ -104,7 +107,7 @@ class AttentionMaps(EventCallback):
     def _ids(self, name, strings):
         """Ragged ids as in training: a source ends with END, a target begins with START."""
         ids = getattr(self.tokenizers, name).tokenize(strings)
-        ids = ids[:, : self.model.config.max_length - 1]
+        ids = ids[:, : min(self.model.config.max_length, _MOST_READ) - 1]
         special = tf.fill([ids.nrows(), 1], START_ID if name == "target" else END_ID)
         return tf.concat([special, ids] if name == "target" else [ids, special], axis=1)
 

@@ -29,15 +29,16 @@ class ProfileSteps(EventCallback):
         self._is_running = False
 
     def on_train_begin(self, logs=None):
-        self._start_or_stop()
+        self.start_or_stop()
 
     def on_train_batch_end(self, batch, logs=None):
-        self._start_or_stop()
+        self.start_or_stop()
 
     def on_train_end(self, logs=None):
         self._stop()
 
-    def _start_or_stop(self):
+    def start_or_stop(self):
+        """Starts or stops the profiler, if an update has been made that it depends on."""
         step = self.step
         if step >= self.last:
             self._stop()

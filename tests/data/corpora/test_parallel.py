@@ -72,7 +72,9 @@ def test_lines_moved_between_files_are_noticed(tmp_path, write):
 def test_a_blank_side_takes_the_pair_out(write):
     corpus = ParallelCorpus(**write(source=b"1\n\n3\n \n5\n", target=b"a\nb\n\n\ne\n"))
     assert list(corpus) == [("1", "a"), ("5", "e")]
-    assert corpus.check().blank_lines == 3
+    report = corpus.check()
+    assert report.blank_lines == 3
+    assert "Pairs with a blank side, skipped: 3." in report.warnings
 
 
 @pytest.mark.parametrize("bad_side", ["source", "target"])

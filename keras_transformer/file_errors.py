@@ -20,15 +20,18 @@ _REASONS = tuple(
     )
 )
 
+_REMEDY = "Put that right, and the same command goes on from the last checkpoint."
+
 
 @contextlib.contextmanager
-def named_file_errors(place):
+def named_file_errors(place, remedy=_REMEDY):
     """Inside, a file that cannot be written is an `OSError` whose one line names the place.
 
     TensorFlow's own errors about files become one, too; all its other errors pass as they are.
 
     Args:
         place: a path, for errors that do not say which file it was.
+        remedy: what the user can do, a sentence; by default that of a training.
 
     >>> with named_file_errors("runs/dates/metrics.jsonl"):
     ...     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -42,14 +45,12 @@ def named_file_errors(place):
         reason = next((reason for reason in _REASONS if reason in error.message), None)
         if reason is None:
             raise
-        raise _named(place, reason) from error
+        raise _named(place, reason, remedy) from error
     except OSError as error:
         if error.errno is None:  # it is named already
             raise
-        raise _named(error.filename or place, os.strerror(error.errno)) from error
+        raise _named(error.filename or place, os.strerror(error.errno), remedy) from error
 
 
-def _named(place, reason):
-    return OSError(
-        f"{place}: {reason}. Put that right, and the same command goes on from the last checkpoint."
-    )
+def _named(place, reason, remedy):
+    return OSError(f"{place}: {reason}. {remedy}")
