@@ -11,9 +11,12 @@ def import_tensorflow_quietly():
 
     Most lines stop at `TF_CPP_MIN_LOG_LEVEL=3`; some are written to file descriptor 2 by C++ code
     before any setting is read, so it is pointed elsewhere during the import alone. Keras gets the
-    backend that the package needs, whatever is set for other programs.
+    backend that the package needs, whatever is set for other programs, and a GPU's memory is taken
+    as it is needed.
     """
     os.environ["KERAS_BACKEND"] = "tensorflow"
+    # By default a process takes a GPU's whole memory, and a replay of its export would find none.
+    os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")
     is_quiet = os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3") == "3"
     with silent_standard_error() if is_quiet else contextlib.nullcontext():
         importlib.import_module("keras")

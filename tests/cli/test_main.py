@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from keras_transformer.cli.quiet_start import import_tensorflow_quietly
+
 COMMAND = pathlib.Path(sys.executable).with_name("keras-transformer")
 
 
@@ -42,6 +44,14 @@ def test_help_does_not_wait_for_tensorflow():
 def test_whatever_backend_other_programs_use():
     result = run("models", env={**os.environ, "KERAS_BACKEND": "jax"})
     assert (result.returncode, result.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("own", [None, "false"])
+def test_memory_of_a_gpu_is_left_for_other_processes(monkeypatch, own):
+    given = {} if own is None else {"TF_FORCE_GPU_ALLOW_GROWTH": own}
+    monkeypatch.setattr(os, "environ", given)
+    import_tensorflow_quietly()
+    assert os.environ["TF_FORCE_GPU_ALLOW_GROWTH"] == (own or "true")
 
 
 @pytest.mark.parametrize("arguments", [[], ["modles"], ["models", "--vocabulary-size", "many"]])
