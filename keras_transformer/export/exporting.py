@@ -51,7 +51,8 @@ def export_model(
             model's.
         version: a whole number, by default one more than the highest there is.
         search: how to search: a `BeamSearch`, a `GreedySearch` or `SearchSettings`.
-        limits: a `TextLimits`, by default with the model's `max_length`.
+        limits: a `TextLimits`, by default with the model's `max_length`, or as much as an attention
+            mechanism that has an end can read.
         weights: the type in which they are stored: "float32", "float16" or "bfloat16". What that
             changes is measured and written into the manifest.
         xla: whether XLA compiles the searches: faster in the same process, but TensorFlow Serving
