@@ -15,6 +15,7 @@ import time
 import dateparser
 
 from keras_transformer.data import make_dates
+from keras_transformer.errors import UserError
 from keras_transformer.export import open_text_model
 from keras_transformer.inference import translate_lines
 from keras_transformer.trainer import load_recipe
@@ -34,7 +35,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("model", nargs="?", default="saved_models/dates", help="an export")
     arguments = parser.parse_args()
-    model = open_text_model(arguments.model)
+    try:
+        model = open_text_model(arguments.model)
+    except UserError as error:
+        parser.exit(2, f"{error} `make quickstart` makes one.\n")
     dates = make_dates(training_pairs=load_recipe("quickstart").data.builtin_pairs)
     tests = {"unseen dates": dates.test, "unseen languages": dates.held_out}
     ways = {

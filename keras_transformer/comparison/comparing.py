@@ -8,6 +8,7 @@ from keras_transformer.atomic import atomic_file
 from keras_transformer.comparison.comparison import Comparison
 from keras_transformer.comparison.comparison_stopped import ComparisonStopped
 from keras_transformer.comparison.parameters import require_alike
+from keras_transformer.comparison.planning import data_fingerprints, is_planned, make_plan
 from keras_transformer.comparison.result_picture import draw_results
 from keras_transformer.comparison.result_table import make_markdown
 from keras_transformer.comparison.results import collect_results
@@ -41,7 +42,13 @@ def compare(comparison, output, *, say=print, step=run_step):
     """
     recipes = comparison.recipes()
     output = _require_output(output)
-    plan = _make_plan(comparison, recipes, output, step)
+    fingerprints = data_fingerprints(recipes)
+    runs = [
+        RunPlace.of(output, model, seed) for seed in comparison.seeds for model in comparison.models
+    ]
+    for place in runs:
+        place.require_data(fingerprints)
+    plan = _make_plan(comparison, recipes, fingerprints, output, step)
     models = {name: plan["models"][name] for name in comparison.models}
     require_alike(
         {name: entry["parameters"] for name, entry in models.items()},
@@ -71,18 +78,14 @@ def compare(comparison, output, *, say=print, step=run_step):
 
 def plan_comparison(output, say=print):
     """The step "plan": writes the plan of what is asked for in a comparison's directory."""
-    from keras_transformer.comparison.planning import make_plan
-
     output = pathlib.Path(output)
     comparison = Comparison.from_dictionary(_read_json(output / ASKED))
     _write_json(output / PLAN, make_plan(comparison, _stored_plan(output), say))
 
 
-def _make_plan(comparison, recipes, output, step):
-    from keras_transformer.comparison.planning import is_planned
-
+def _make_plan(comparison, recipes, fingerprints, output, step):
     plan = _stored_plan(output)
-    if not is_planned(comparison, recipes, plan):
+    if not is_planned(comparison, recipes, fingerprints, plan):
         _write_json(output / ASKED, comparison.to_dictionary())
         exit_code = step("plan", output)
         if exit_code:

@@ -8,7 +8,7 @@ import time
 
 from keras_transformer.comparison.parameters import is_alike, match_width
 from keras_transformer.errors import UserError
-from keras_transformer.trainer.preparation import prepare_data
+from keras_transformer.trainer.preparation import Corpora, prepare_data
 from keras_transformer.trainer.progress import TrainingReport
 from keras_transformer.trainer.recipe_parts import make_loop, make_model
 from keras_transformer.trainer.run_directory import RunDirectory
@@ -23,9 +23,9 @@ _FAR_END = 1_000_000
 def make_plan(comparison, stored=None, say=print):
     """Builds each model once and returns the plan, a mapping for JSON.
 
-    `tokens_per_update` are target tokens, padding left out. For each of `models`: `recipe` (as it
-    was asked for, to know it again), `overrides` (its width, if that was matched), `parameters`,
-    `width_key` and `updates`.
+    `tokens_per_update` are target tokens, padding left out; `data` are fingerprints of the corpora.
+    For each of `models`: `recipe` (as it was asked for, to know it again), `overrides` (its width,
+    if that was matched), `parameters`, `width_key` and `updates`.
 
     Args:
         comparison: the `Comparison`.
@@ -34,38 +34,64 @@ def make_plan(comparison, stored=None, say=print):
         say: is called with a line for people who wait.
     """
     recipes = comparison.recipes()
+    fingerprints = data_fingerprints(recipes)
     with tempfile.TemporaryDirectory(prefix="plan_") as directory:
         say("Preparing the data")
         first = next(iter(recipes.values()))
         run = RunDirectory(pathlib.Path(directory, "run"))
         with run.locked():
             data = prepare_data(first, run, TrainingReport())
-        planner = _Planner(comparison, data, _tokens_per_update(first, data.batches), say)
+        tokens = _tokens_per_update(first, data.batches)
+        planner = _Planner(comparison, fingerprints, data, tokens, say)
         return planner.make(recipes, stored or {})
 
 
-def is_planned(comparison, recipes, plan):
+def data_fingerprints(recipes):
+    """The fingerprints of the corpora that all recipes share, by name; none of built-in ones."""
+    data = next(iter(recipes.values())).data
+    return {} if data.builtin else Corpora.of(data).fingerprints()
+
+
+def is_planned(comparison, recipes, fingerprints, plan):
     """Whether a plan holds all that is asked for now.
 
     Args:
         comparison: the `Comparison`.
         recipes: its `recipes()`.
+        fingerprints: what `data_fingerprints` gives of them now.
         plan: a stored plan.
     """
-    return all(_is_same(comparison, name, recipes[name], plan) for name in recipes)
+    reference = None
+    for name, recipe in recipes.items():
+        if not _is_same(comparison, name, recipe, fingerprints, reference, plan):
+            return False
+        reference = reference or plan["models"][name]["parameters"]
+    return True
 
 
-def _is_same(comparison, name, recipe, plan):
+def _is_same(comparison, name, recipe, fingerprints, reference, plan):
+    entry = plan.get("models", {}).get(name)
     return (
-        plan.get("budget") == comparison.budget.to_dictionary()
+        entry is not None
+        and plan.get("budget") == comparison.budget.to_dictionary()
         and plan.get("match") == comparison.match
-        and plan.get("models", {}).get(name, {}).get("recipe") == recipe.to_dictionary()
+        and plan.get("data", fingerprints) == fingerprints
+        and entry["recipe"] == recipe.to_dictionary()
+        and (not comparison.match or _is_matched(entry, reference))
     )
+
+
+def _is_matched(entry, reference):
+    """Whether a model has the size that it gets now; another may have been the first before."""
+    if reference is None:
+        return not entry["overrides"]
+    return is_alike(entry["parameters"], reference)
 
 
 @dataclasses.dataclass
 class _Planner:
     comparison: object
+    fingerprints: dict
     data: object
     tokens_per_update: float
     say: object
@@ -74,13 +100,14 @@ class _Planner:
         plan = {
             "budget": self.comparison.budget.to_dictionary(),
             "match": self.comparison.match,
+            "data": self.fingerprints,
             "tokens_per_update": self.tokens_per_update,
             # Of models that are not asked for now, too: they may be again.
             "models": dict(stored.get("models", {})),
         }
         reference = None
         for name, recipe in recipes.items():
-            if _is_same(self.comparison, name, recipe, stored):
+            if _is_same(self.comparison, name, recipe, self.fingerprints, reference, stored):
                 entry = stored["models"][name]
             else:
                 self.say(f"Building {name}")

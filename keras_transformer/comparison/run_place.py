@@ -5,6 +5,7 @@ import pathlib
 
 from keras_transformer.errors import UserError
 from keras_transformer.trainer.recipe import load_recipe, recipe_difference
+from keras_transformer.trainer.run_directory import CORPORA
 
 
 class RunPlace:
@@ -47,6 +48,24 @@ class RunPlace:
             raise UserError(
                 f"{self.path}: was begun with another recipe: {shown}. Name another directory with "
                 "--output, or remove this one to have the run again."
+            )
+
+    def require_data(self, fingerprints):
+        """Raises a `UserError` if the run has read other corpora than there are now.
+
+        Args:
+            fingerprints: by the name of the corpus.
+        """
+        stored = self.run / CORPORA
+        if not stored.exists():  # it has read none yet
+            return
+        read = json.loads(stored.read_text(encoding="utf-8"))
+        changed = [name for name in fingerprints if read.get(name) != fingerprints[name]]
+        if changed:
+            raise UserError(
+                f"{self.path}: was begun with other files for data.{', data.'.join(changed)} than "
+                "there are now. Restore them, name another directory with --output, or remove this "
+                "one to have the run again."
             )
 
     def read(self):

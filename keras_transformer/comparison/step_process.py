@@ -13,8 +13,8 @@ def run_step(step, directory):
     """Runs `keras-transformer compare DIRECTORY --step STEP` and returns its exit code.
 
     What it tells goes to this process' standard error. Signals are passed on to it, and it is
-    waited for: a training saves before it ends. It has a session of its own, or Ctrl-C in a
-    terminal would reach it twice.
+    waited for: a training saves before it ends. Whatever becomes of it then, the exit code is that
+    of the signal. It has a session of its own, or Ctrl-C in a terminal would reach it twice.
 
     Args:
         step: "plan" or "run".
@@ -26,7 +26,15 @@ def run_step(step, directory):
         stdout=subprocess.DEVNULL,
         start_new_session=True,
     )
-    with answered_signals(_SIGNALS, process.send_signal):
+    asked = []
+
+    def pass_on(number):
+        asked.append(number)
+        process.send_signal(number)
+
+    with answered_signals(_SIGNALS, pass_on):
         exit_code = process.wait()
+    if asked:
+        return 128 + asked[0]
     # Killed by a signal, as by the system when memory is short.
     return exit_code if exit_code >= 0 else 1

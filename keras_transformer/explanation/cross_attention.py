@@ -30,7 +30,10 @@ def _mixes_by_weights(layer):
 
 @contextlib.contextmanager
 def changed_weights(mechanisms, change):
-    """Within it, mechanisms mix values by other weights than those they have found.
+    """Within it, mechanisms have other weights than those they have found.
+
+    Values are mixed by them, and so is what else a model does by its weights: copying from the
+    source, or adding up what has been attended to.
 
     Args:
         mechanisms: `SoftmaxAttention`s, from `cross_mechanisms`.
@@ -44,10 +47,10 @@ def changed_weights(mechanisms, change):
     ```
     """
 
-    def changing(mix):
-        return lambda weights, *arguments, **options: mix(change(weights), *arguments, **options)
+    def changing(weigh):
+        return lambda scores: change(weigh(scores))
 
     with contextlib.ExitStack() as stack:
         for mechanism in mechanisms:
-            stack.enter_context(replaced_method(mechanism, "mix", changing))
+            stack.enter_context(replaced_method(mechanism, "weigh", changing))
         yield

@@ -17,7 +17,7 @@ from keras_transformer.file_errors import named_file_errors
 from keras_transformer.trainer.recipe import load_recipe, recipe_difference
 from keras_transformer.version import __version__
 
-ENVIRONMENT, LOCK = "environment.json", ".lock"
+ENVIRONMENT, CORPORA, LOCK = "environment.json", "corpora.json", ".lock"
 # What `keras_transformer.atomic` was writing when a process was killed.
 _LEFTOVER = re.compile(r"\..+\.[0-9a-f]{16}")
 
@@ -53,7 +53,7 @@ class RunDirectory:
         self.is_writer = is_writer
         self.recipe_file = self.path / RUN_RECIPE
         self.tokenizers = self.path / "tokenizers"
-        self.corpora = self.path / "corpora.json"
+        self.corpora = self.path / CORPORA
         self.cache = self.path / "cache"
         self.checkpoints = self.path / "checkpoints"
         self.metrics = self.path / "metrics.jsonl"

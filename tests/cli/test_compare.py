@@ -132,6 +132,15 @@ def test_signals_are_passed_on_to_the_step_and_it_is_waited_for(monkeypatch, tmp
     assert came == [signal.SIGTERM]  # afterwards signals are one's own again
 
 
+@pytest.mark.parametrize("ending", ["import signal; signal.pause()", "print(input())"])
+def test_a_signal_ends_a_step_that_does_not_answer_it(monkeypatch, came, ending):
+    """As while it imports TensorFlow: the next run must not begin."""
+    code = f"import os, signal; os.kill(os.getppid(), signal.SIGTERM); {ending}"
+    monkeypatch.setattr(step_process, "command_line", lambda: [sys.executable, "-c", code])
+    assert step_process.run_step("run", "nowhere") == 143
+    assert came == []
+
+
 def test_a_step_that_is_killed_has_failed(monkeypatch):
     code = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
     monkeypatch.setattr(step_process, "command_line", lambda: [sys.executable, "-c", code])

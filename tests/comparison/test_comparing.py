@@ -1,6 +1,8 @@
 """Whole comparisons of small models: planned, trained, stopped, resumed, compared."""
 
 import json
+import pathlib
+import shutil
 import signal
 
 import pytest
@@ -184,6 +186,37 @@ def test_models_of_other_sizes_are_refused_or_matched(recipe, tmp_path, monkeypa
     assert plan["models"]["wide"]["updates"] == 12
     parameters = [entry["parameters"] for entry in plan["models"].values()]
     assert parameters[0] == parameters[1]
+
+
+def test_another_first_model_has_the_others_matched_anew(recipe):
+    comparison = make_comparison(recipe, models={"a": {}, "b": {}}, match=True)
+    plan = planning.make_plan(comparison, say=silently)
+    models = {"c": {"feed_forward_width": 400}, "b": {}}
+    comparison = make_comparison(recipe, models=models, match=True)
+    fingerprints = planning.data_fingerprints(comparison.recipes())
+    assert not planning.is_planned(comparison, comparison.recipes(), fingerprints, plan)
+    plan = planning.make_plan(comparison, plan, say=silently)
+    assert plan["models"]["b"]["overrides"] == ["model.feed_forward_width=400"]
+    assert planning.is_planned(comparison, comparison.recipes(), fingerprints, plan)
+
+
+def test_files_that_have_changed_are_told(trainings, corpora, tmp_path):
+    """Before another model or seed is trained on other data, and compared with the old ones."""
+    train = tmp_path / "train.tsv"
+    train.write_text(pathlib.Path(corpora["train"]).read_text(encoding="utf-8"), encoding="utf-8")
+    training = {"steps": None, "epochs": 1, "deterministic": False}
+    recipe, data = tmp_path / "recipe.yaml", {**corpora, "train": str(train)}
+    recipe.write_text(make_recipe(data, training=training).to_yaml())
+    settings = {"models": {"sinusoidal": {}}, "seeds": [1], "settings": SETTINGS}
+    compare(make_comparison(recipe, **settings), tmp_path / "out", say=silently, step=Steps())
+    train.write_text("eins\tone\n" * 30)
+    with pytest.raises(UserError, match=r"seed_1: was begun with other files for data\.train than"):
+        compare(make_comparison(recipe, **settings), tmp_path / "out", say=silently, step=Steps())
+    # The run is had again, with as many updates as there are for the data of now.
+    before = json.loads((tmp_path / "out" / "plan.json").read_text())["tokens_per_update"]
+    shutil.rmtree(tmp_path / "out" / "sinusoidal")
+    compare(make_comparison(recipe, **settings), tmp_path / "out", say=silently, step=Steps())
+    assert json.loads((tmp_path / "out" / "plan.json").read_text())["tokens_per_update"] != before
 
 
 def test_places_that_cannot_be_used_are_refused(recipe, tmp_path):

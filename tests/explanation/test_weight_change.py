@@ -13,6 +13,7 @@ from keras_transformer.explanation.weight_change import (
     shuffle_weights,
     total_variation,
 )
+from keras_transformer.layers import PointerGenerator
 from keras_transformer.layers.attention.chunked import Chunked
 from keras_transformer.layers.attention.scaled_dot_product import ScaledDotProduct
 from tests.explanation.small_pair import SOURCE, TARGET, make_pair
@@ -88,6 +89,17 @@ def test_uniform_weights_give_what_a_mean_of_the_values_gives(pair):
     np.testing.assert_allclose(change.total_variation[0], total_variation(own, even), atol=1e-6)
     np.testing.assert_allclose(change.divergence[0], divergence(own, even), atol=1e-6)
     np.testing.assert_array_equal(change.is_other[0], own.argmax(-1) != even.argmax(-1))
+
+
+def test_what_a_model_copies_by_its_weights_changes_with_them():
+    pair = make_pair(copies=True)
+    parts = [part for layer in pair.model.layers for part in layer._flatten_layers()]
+    (pointer,) = [part for part in parts if isinstance(part, PointerGenerator)]
+    pointer.bias.assign(tf.fill(pointer.bias.shape, -20.0))  # it writes nothing of its own
+    with changed_weights(cross_mechanisms(pair.model), lambda weights: tf.fill(weights.shape, 0.2)):
+        written = tf.nn.softmax(logits(pair)).numpy()[0]
+    expected = np.bincount(SOURCE, minlength=20) / len(SOURCE)
+    np.testing.assert_allclose(written, np.tile(expected, (len(TARGET), 1)), atol=1e-4)
 
 
 def test_distances_by_hand():

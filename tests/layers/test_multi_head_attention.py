@@ -229,6 +229,14 @@ def test_relations_of_any_whole_numbers(dtype, random):
     np.testing.assert_array_equal(layer(x, relations=relations.astype(dtype)), expected)
 
 
+@pytest.mark.parametrize("mechanism", ["shaw", "structural"])
+def test_the_tables_of_keys_and_of_values_start_apart(mechanism):
+    layer = MultiHeadAttention(H, mechanism=mechanism)
+    layer(np.zeros((B, T, M), "float32"))
+    tables = layer.mechanism.key_distances.numpy(), layer.mechanism.value_distances.numpy()
+    assert np.abs(np.corrcoef(*map(np.ravel, tables))[0, 1]) < 0.5
+
+
 def test_mask_for_a_projected_memory(random):
     """It is as wide as the memory, not as the queries."""
     layer, steps = MultiHeadAttention(H), 7

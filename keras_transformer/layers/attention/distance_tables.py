@@ -37,7 +37,8 @@ class DistanceTables(ScaledDotProduct):
             table = self.add_weight(
                 name=f"{name}_distances",
                 shape=(self.num_rows, width),
-                initializer=self.embeddings_initializer,
+                # Of its own: one initializer would give the same numbers to both.
+                initializer=self.embeddings_initializer.clone(),
             )
             setattr(self, f"{name}_distances", table)
         self.built = True

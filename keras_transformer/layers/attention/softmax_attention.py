@@ -79,6 +79,10 @@ class SoftmaxAttention(AttentionMechanism):
             training,
         )
 
+    def weigh(self, scores):
+        """The weights `[B, H, T, S]` of scores in which what is hidden has next to nothing."""
+        return ops.cast(tf.nn.softmax(scores), self.compute_dtype)
+
     def attend(
         self,
         query,
@@ -99,7 +103,7 @@ class SoftmaxAttention(AttentionMechanism):
             mask = is_past if mask is None else ops.logical_and(mask, is_past)
         if mask is not None:
             scores = scores + ops.where(mask, ops.cast(0, scores.dtype), HIDDEN)
-        weights = ops.cast(tf.nn.softmax(scores), self.compute_dtype)  # [B, H, T, S]
+        weights = self.weigh(scores)
         dropped = self.dropout_layer(weights, training=training)
         context = self.mix(dropped, value, query_offset, **marks)  # [B, H, T, D]
         if attention_mask is not None:  # a causal mask alone leaves every query something to see
