@@ -21,7 +21,9 @@ _OPTIONS = {
 def add_search_options(parser):
     """Adds an option for each field of `SearchSettings`."""
     group = parser.add_argument_group(
-        "search", "A run searches as its recipe says; the defaults are those of one without."
+        "search",
+        "A run searches as its recipe says, and an export as it was told when it was made. The "
+        "defaults are those of a run without a recipe.",
     )
     for name, (kind, letter, text) in _OPTIONS.items():
         group.add_argument("--" + name.replace("_", "-"), type=kind, metavar=letter, help=text)

@@ -7,7 +7,7 @@ import re
 from keras_transformer.export.damage import refused, unreadable
 from keras_transformer.export.saved_model_file import SAVED_MODEL
 
-_GIVE = "Give the directory <name>/<version> or <name> that `keras-transformer export` wrote."
+_GIVE = "Give the directory <name>/<version> or <name> that `train` or `export` wrote."
 _ARCHIVE = (
     "an archive. Nothing is unpacked here, as an archive can write outside its directory or fill "
     "the disk: unpack it yourself where that does no harm, and give the directory."

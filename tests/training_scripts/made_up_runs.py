@@ -19,12 +19,14 @@ def write_run(
     task="translation",
     search=None,
     test=None,
+    train=("train.en", "train.de"),
+    bleu_tokens="none",
 ):
     """Writes what a finished run leaves, but for its model; returns the directory.
 
     Args:
         path: of the directory.
-        seed, dropout, task, search, test: of the recipe.
+        seed, dropout, task, search, test, train, bleu_tokens: of the recipe.
         bleu: on the validation data, of the final weights; None for a run that translates nothing.
         updates: that were made.
     """
@@ -35,13 +37,13 @@ def write_run(
             "task": task,
             "seed": seed,
             "data": {
-                "train": ["train.en", "train.de"] if task == "translation" else "train.txt",
+                "train": list(train) if task == "translation" else "train.txt",
                 "test": test or {},
             },
             "text": {"tokenizer": "bytes"},
             "model": {"preset": "tiny", "dropout": dropout},
             "training": {"steps": 1000},
-            "evaluation": {"bleu_tokens": "none", "search": search or {}},
+            "evaluation": {"bleu_tokens": bleu_tokens, "search": search or {}},
         }
     )
     (path / "recipe.yaml").write_text(recipe.to_yaml())

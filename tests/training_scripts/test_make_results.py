@@ -176,6 +176,19 @@ def test_a_run_counts_once(tmp_path):
         read_groups(path, path)
 
 
+def test_runs_without_a_test_set_in_common_are_refused(tmp_path):
+    first = write_run(tmp_path / "one")
+    raw = write_run(tmp_path / "raw", train=["raw.en", "raw.de"], bleu_tokens="13a")
+    back = write_run(tmp_path / "back", train=["train.de", "train.en"])
+    with pytest.raises(
+        UserError, match=r"one and .*raw: count none and 13a for BLEU \(`eval.*each"
+    ):
+        read_groups(first, raw)
+    with pytest.raises(UserError, match=r"one and .*back: translate in opposite directions"):
+        read_groups(first, back)
+    assert len(read_groups(first, write_run(tmp_path / "more", train=["more.en", "more.de"]))) == 2
+
+
 def evaluate(groups, hypotheses=HYPOTHESES):
     evaluation = evaluate_translations(SOURCES, hypotheses, REFERENCES, 9, bleu_tokens="none")
     return {run.path: evaluation for runs in groups.values() for run in runs}

@@ -109,10 +109,12 @@ def group_by_recipe(runs):
         runs: `FinishedRun`s.
 
     Raises:
-        UserError: If two runs have the same recipe and seed: they are one run, counted twice.
+        UserError: If two runs have the same recipe and seed: they are one run, counted twice. Or if
+            two cannot have the same test set.
     """
     groups = {}
     for run in runs:
+        _require_same_texts(runs[0], run)
         group = groups.setdefault(_describe_changes(runs[0].recipe, run.recipe), [])
         for other in group:
             if other.seed == run.seed:
@@ -122,6 +124,20 @@ def group_by_recipe(runs):
                 )
         group.append(run)
     return groups
+
+
+def _require_same_texts(first, run):
+    """Raises a `UserError` for runs of texts of two kinds, such as raw ones and tokens."""
+    kinds = [each.recipe.evaluation.bleu_tokens for each in (first, run)]
+    if kinds[0] != kinds[1]:
+        raise UserError(
+            f"{first.path} and {run.path}: count {kinds[0]} and {kinds[1]} for BLEU "
+            "(`evaluation.bleu_tokens`), so their texts are of two kinds. Make a page of each."
+        )
+    if len(run.recipe.data.train) == 2 and run.recipe.data.train == first.recipe.data.train[::-1]:
+        raise UserError(
+            f"{first.path} and {run.path}: translate in opposite directions. Make a page of each."
+        )
 
 
 def _describe_changes(first, recipe):

@@ -50,7 +50,8 @@ def open_file(path):
         raise UserError(f"{path}: cannot be opened: {error.strerror}. Check the path.") from None
     if stat.S_ISDIR(mode):
         raise UserError(
-            f"{path}: is a directory. Name the files in it, for example {os.path.join(path, '*')}."
+            f"{path}: is a directory. Name a file in it, or where several are read, several: "
+            f"{os.path.join(path, '*')}."
         )
     raise UserError(
         f"{path}: is not a regular file. A corpus is read more than once: save it to a file first."

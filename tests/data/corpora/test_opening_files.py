@@ -21,7 +21,10 @@ def test_missing_file_names_path_and_current_directory(tmp_path, monkeypatch):
 
 
 def test_directory(tmp_path):
-    message = f"{tmp_path}: is a directory. Name the files in it, for example {tmp_path}/*."
+    message = (
+        f"{tmp_path}: is a directory. Name a file in it, or where several are read, several: "
+        f"{tmp_path}/*."
+    )
     with pytest.raises(UserError, match=re.escape(message)):
         LineDocuments(tmp_path)
 
