@@ -192,7 +192,8 @@ def test_a_signal_ends_the_measurement_too(number, tmp_path):
         "pathlib.Path('ended').touch()\n"
     )
     code = (
-        "import sys\n"
+        "import signal, sys\n"
+        "signal.signal(signal.SIGHUP, signal.SIG_DFL)  # a shell may have it ignored\n"
         "from keras_transformer.bench.processes import Processes\n"
         "from keras_transformer.cli import bench, main\n"
         "bench.compare = lambda _: Processes(1).run([sys.executable, 'measures.py'])\n"
