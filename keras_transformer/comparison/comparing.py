@@ -1,5 +1,6 @@
 """A comparison from its plan to its table and picture."""
 
+import itertools
 import json
 import os
 import pathlib
@@ -43,11 +44,8 @@ def compare(comparison, output, *, say=print, step=run_step):
     recipes = comparison.recipes()
     output = _require_output(output)
     fingerprints = data_fingerprints(recipes)
-    runs = [
-        RunPlace.of(output, model, seed) for seed in comparison.seeds for model in comparison.models
-    ]
-    for place in runs:
-        place.require_data(fingerprints)
+    for seed, model in itertools.product(comparison.seeds, comparison.models):
+        RunPlace.of(output, model, seed).require_data(fingerprints)
     plan = _make_plan(comparison, recipes, fingerprints, output, step)
     models = {name: plan["models"][name] for name in comparison.models}
     require_alike(
