@@ -1,26 +1,16 @@
 """Build, train, watch and serve Transformers in TensorFlow and Keras 3.
 
-Importing the package registers its layers, models, losses and metrics with Keras, so that
-`keras.models.load_model` finds them.
+Public names are imported on first use (PEP 562), so that `import keras_transformer` and the
+command line start without TensorFlow.
 """
 
-import sys
-from pathlib import Path
+import importlib
+from typing import TYPE_CHECKING, Any
 
-from keras_transformer.version import __version__
+__version__ = "0.2.0"
 
-# TensorFlow takes seconds to import. The command line must answer `--help` sooner, and be the one
-# to quieten TensorFlow's start, so it imports for itself what it needs.
-if Path(getattr(sys, "argv", [""])[0]).name != "keras-transformer":
-    import keras
-
-    if keras.backend.backend() != "tensorflow":
-        raise ImportError(
-            f"keras_transformer runs on Keras' TensorFlow backend; it is set to "
-            f"'{keras.backend.backend()}'. Set KERAS_BACKEND=tensorflow before Keras is imported."
-        )
-
-    from keras_transformer import layers, models
+if TYPE_CHECKING:
+    from keras_transformer import decoding, export, layers, losses, metrics, models, schedules, text
     from keras_transformer.losses import TokenCrossEntropy
     from keras_transformer.metrics import Perplexity, TokenAccuracy
     from keras_transformer.models import (
@@ -35,16 +25,36 @@ if Path(getattr(sys, "argv", [""])[0]).name != "keras-transformer":
         Transformer,
         TransformerConfig,
     )
-    from keras_transformer.schedules import Cosine, InverseSquareRoot, Linear
+    from keras_transformer.schedules import CosineDecay, InverseSquareRootDecay, LinearDecay
+
+_MODULES = ("decoding", "export", "layers", "losses", "metrics", "models", "schedules", "text")
+_NAMES = {
+    "losses": ("TokenCrossEntropy",),
+    "metrics": ("Perplexity", "TokenAccuracy"),
+    "models": (
+        "ConvolutionalSeq2Seq",
+        "ConvolutionalSeq2SeqConfig",
+        "LanguageModel",
+        "LanguageModelConfig",
+        "RecurrentSeq2Seq",
+        "RecurrentSeq2SeqConfig",
+        "TextEncoder",
+        "TextEncoderConfig",
+        "Transformer",
+        "TransformerConfig",
+    ),
+    "schedules": ("Cosine", "InverseSquareRootDecay", "Linear"),
+}
+_MODULE_OF = {name: module for module, names in _NAMES.items() for name in names}
 
 __all__ = [
     "ConvolutionalSeq2Seq",
     "ConvolutionalSeq2SeqConfig",
-    "Cosine",
-    "InverseSquareRoot",
+    "CosineDecay",
+    "InverseSquareRootDecay",
     "LanguageModel",
     "LanguageModelConfig",
-    "Linear",
+    "LinearDecay",
     "Perplexity",
     "RecurrentSeq2Seq",
     "RecurrentSeq2SeqConfig",
@@ -55,6 +65,26 @@ __all__ = [
     "Transformer",
     "TransformerConfig",
     "__version__",
+    "decoding",
+    "export",
     "layers",
+    "losses",
+    "metrics",
     "models",
+    "schedules",
+    "text",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f"{__name__}.{name}")
+    if name in _MODULE_OF:
+        value = getattr(importlib.import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

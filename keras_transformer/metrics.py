@@ -3,8 +3,8 @@
 import keras
 import tensorflow as tf
 
-from keras_transformer import checks
-from keras_transformer.losses import token_totals
+from keras_transformer._utils import checks
+from keras_transformer.losses.cross_entropy import token_totals
 
 
 class TokenMean(keras.metrics.Metric):

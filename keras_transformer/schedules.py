@@ -9,7 +9,7 @@ import math
 import keras
 import tensorflow as tf
 
-from keras_transformer import checks
+from keras_transformer._utils import checks
 
 
 class WarmUpSchedule(keras.optimizers.schedules.LearningRateSchedule):
@@ -60,12 +60,12 @@ class WarmUpSchedule(keras.optimizers.schedules.LearningRateSchedule):
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
-class InverseSquareRoot(WarmUpSchedule):
+class InverseSquareRootDecay(WarmUpSchedule):
     """Warm-up, then a rate that falls with the inverse square root of the number of updates.
 
     After warm-up, update number n = step + 1 has the rate `peak_rate · sqrt(warmup_steps / n)`.
     There is no end to plan for. Vaswani et al. 2017, "Attention Is All You Need", §5.3, state the
-    same curve by the width of the model: see `from_width`.
+    same curve by the hidden_dim of the model: see `from_hidden_dim`.
 
     Args:
         peak_rate: the highest rate.
@@ -75,7 +75,7 @@ class InverseSquareRoot(WarmUpSchedule):
 
     Example:
 
-    >>> schedule = InverseSquareRoot(peak_rate=0.001, warmup_steps=100)
+    >>> schedule = InverseSquareRootDecay(peak_rate=0.001, warmup_steps=100)
     >>> [round(float(schedule(step)), 6) for step in (0, 49, 99, 399)]
     [1e-05, 0.0005, 0.001, 0.0005]
     """
@@ -85,27 +85,27 @@ class InverseSquareRoot(WarmUpSchedule):
         super().__init__(peak_rate, warmup_steps, initial_rate)
 
     @classmethod
-    def from_width(cls, width, warmup_steps=4000, factor=1.0):
-        """Makes the paper's schedule: `factor · width^-0.5 · min(n^-0.5, n · warmup_steps^-1.5)`.
+    def from_hidden_dim(cls, hidden_dim, warmup_steps=4000, factor=1.0):
+        """Makes the paper's schedule: `factor · hidden_dim^-0.5 · min(n^-0.5, n · warmup_steps^-1.5)`.
 
         The two branches meet at n = `warmup_steps`, so this is the schedule with the peak rate
-        `factor · (width · warmup_steps)^-0.5`.
+        `factor · (hidden_dim · warmup_steps)^-0.5`.
 
         Args:
-            width: M, the width of the model.
+            hidden_dim: M, the hidden_dim of the model.
             warmup_steps: number of updates until the peak; the paper has 4000.
             factor: multiplies the whole curve; the paper has none.
 
         Example:
 
-        >>> schedule = InverseSquareRoot.from_width(512)
+        >>> schedule = InverseSquareRootDecay.from_hidden_dim(512)
         >>> round(schedule.peak_rate, 6)
         0.000699
         """
-        width = checks.require_positive_integer("width", width)
+        hidden_dim = checks.require_positive_integer("hidden_dim", hidden_dim)
         warmup_steps = checks.require_positive_integer("warmup_steps", warmup_steps)
         factor = checks.require_positive("factor", factor)
-        return cls(factor * (width * warmup_steps) ** -0.5, warmup_steps)
+        return cls(factor * (hidden_dim * warmup_steps) ** -0.5, warmup_steps)
 
     def rate_after_warmup(self, step):
         return self.peak_rate * tf.sqrt(self.warmup_steps / (step + 1.0))
@@ -155,7 +155,7 @@ class FiniteSchedule(WarmUpSchedule):
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
-class Cosine(FiniteSchedule):
+class CosineDecay(FiniteSchedule):
     """Warm-up, then half a cosine wave from the peak to the final rate.
 
     Loshchilov and Hutter 2017, "SGDR: Stochastic Gradient Descent with Warm Restarts", equation 5,
@@ -169,7 +169,7 @@ class Cosine(FiniteSchedule):
 
     Example:
 
-    >>> schedule = Cosine(peak_rate=0.001, warmup_steps=100, total_steps=1100)
+    >>> schedule = CosineDecay(peak_rate=0.001, warmup_steps=100, total_steps=1100)
     >>> [round(float(schedule(step)), 6) for step in (0, 99, 600, 1100, 5000)]
     [1e-05, 0.001, 0.0005, 0.0, 0.0]
     """
@@ -180,7 +180,7 @@ class Cosine(FiniteSchedule):
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
-class Linear(FiniteSchedule):
+class LinearDecay(FiniteSchedule):
     """Warm-up, then a straight line from the peak to the final rate.
 
     Args:
@@ -191,7 +191,7 @@ class Linear(FiniteSchedule):
 
     Example:
 
-    >>> schedule = Linear(peak_rate=0.001, warmup_steps=100, total_steps=1100)
+    >>> schedule = LinearDecay(peak_rate=0.001, warmup_steps=100, total_steps=1100)
     >>> [round(float(schedule(step)), 6) for step in (0, 99, 350, 1100, 5000)]
     [1e-05, 0.001, 0.00075, 0.0, 0.0]
     """

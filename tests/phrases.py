@@ -12,16 +12,10 @@ import numpy as np
 from keras_transformer import TokenCrossEntropy, Transformer
 from keras_transformer.decoding import BeamSearch, LengthLimits
 from keras_transformer.export import TextLimits, TrainedModel, export_model
-from keras_transformer.text import (
-    END_ID,
-    START_ID,
-    ByteTokenizer,
-    TokenizerPair,
-    learn_tokenizer,
-)
+from keras_transformer.text import END_ID, START_ID, ByteTokenizer, TokenizerPair, learn_tokenizer
 
 NUMBERS = {"zwei": "two", "drei": "three", "vier": "four", "fünf": "five", "neun": "nine"}
-COLOURS = {"rote": "red", "blaue": "blue", "grüne": "green", "weiße": "white", "graue": "grey"}
+COLOURS = {"rote": "red", "blaue": "blue", "grüne": "green", "weiße": "white", "graue": "gray"}
 ANIMALS = {"Hunde": "dogs", "Katzen": "cats", "Vögel": "birds", "Kühe": "cows", "Fische": "fish"}
 EXAMPLES = ("zwei rote Hunde", "neun graue Kühe und drei blaue Katzen")
 SEARCH = BeamSearch(beams=4, lengths=LengthLimits(maximum=40))
@@ -31,8 +25,8 @@ LIMITS = TextLimits(tokens=64)
 #: Of a model that need not know anything.
 SMALL = {
     "vocabulary_size": 260,
-    "width": 16,
-    "feed_forward_width": 32,
+    "hidden_dim": 16,
+    "intermediate_dim": 32,
     "num_heads": 2,
     "max_length": 16,
 }
@@ -41,7 +35,7 @@ SMALL = {
 def make_bytes_model():
     """A `TrainedModel` over bytes that knows nothing."""
     keras.utils.set_random_seed(1)
-    model = Transformer.from_preset("tiny", encoder_layers=1, decoder_layers=1, **SMALL)
+    model = Transformer.from_preset("tiny", num_encoder_layers=1, num_decoder_layers=1, **SMALL)
     return TrainedModel(model, TokenizerPair(ByteTokenizer()))
 
 
@@ -68,12 +62,12 @@ def train():
     model = Transformer.from_preset(
         "tiny",
         vocabulary_size=tokenizer.vocabulary_size,
-        width=64,
-        feed_forward_width=128,
-        encoder_layers=1,
-        decoder_layers=1,
+        hidden_dim=64,
+        intermediate_dim=128,
+        num_encoder_layers=1,
+        num_decoder_layers=1,
         dropout=0.0,
-        order="pre",
+        normalize_first=True,
         max_length=64,
     )
     source, target = (

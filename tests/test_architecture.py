@@ -11,31 +11,18 @@ ROOT = pathlib.Path(keras_transformer.__file__).parent
 
 # Each may import itself and what stands before it: the way of the data, left to right.
 ORDER = [
-    {
-        "version",
-        "errors",
-        "file_errors",
-        "checks",
-        "atomic",
-        "printable",
-        "process_settings",
-        "answered_signals",
-    },
+    {"_utils"},
     {"text"},
     {"data"},
     {"layers"},
     {"models"},
-    {"consistency"},
-    {"projected_loss", "schedules"},
-    {"losses"},
+    {"losses", "schedules"},
     {"metrics"},
     {"decoding"},
     {"export"},
     {"inference"},
-    {"explanation"},
     {"trainer"},
-    {"bench"},
-    {"comparison"},
+    {"analysis"},
     {"cli"},
 ]
 RANK = {name: rank for rank, names in enumerate(ORDER) for name in names}

@@ -5,8 +5,8 @@ import resource
 
 import pytest
 
-from keras_transformer.atomic import atomic_directory, atomic_file
-from keras_transformer.errors import UserError
+from keras_transformer._utils.errors import UserError
+from keras_transformer._utils.files import atomic_directory, atomic_file
 
 
 def test_the_text_is_written_as_utf8_with_line_feeds(tmp_path):

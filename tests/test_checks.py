@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from keras_transformer import checks
+from keras_transformer._utils import checks
 
 
 @pytest.mark.parametrize(
@@ -31,21 +31,21 @@ def test_each_check_says_what_came(check, good, bad, message):
 
 
 def test_the_nearest_choice_is_suggested():
-    assert checks.require_choice("colour", "red", {"red", "green"}) == "red"
-    with pytest.raises(ValueError, match=r"`colour` must be one of 'green', 'red'; got 'gren'\. "):
-        checks.require_choice("colour", "gren", {"red", "green"})
+    assert checks.require_choice("color", "red", {"red", "green"}) == "red"
+    with pytest.raises(ValueError, match=r"`color` must be one of 'green', 'red'; got 'gren'\. "):
+        checks.require_choice("color", "gren", {"red", "green"})
     with pytest.raises(ValueError, match="Did you mean 'green'"):
-        checks.require_choice("colour", "gren", {"red", "green"})
+        checks.require_choice("color", "gren", {"red", "green"})
     with pytest.raises(ValueError, match=r"got None\.$"):
-        checks.require_choice("colour", None, {"red", "green"})
+        checks.require_choice("color", None, {"red", "green"})
 
 
 def test_what_does_not_divide_gets_two_that_do():
-    assert checks.require_divisible("width", 12, "heads", 4) == 3
-    with pytest.raises(ValueError, match="Use width=12 or 16, or another heads"):
-        checks.require_divisible("width", 14, "heads", 4)
-    with pytest.raises(ValueError, match="Use width=4, or another heads"):
-        checks.require_divisible("width", 3, "heads", 4)
+    assert checks.require_divisible("hidden_dim", 12, "heads", 4) == 3
+    with pytest.raises(ValueError, match="Use hidden_dim=12 or 16, or another heads"):
+        checks.require_divisible("hidden_dim", 14, "heads", 4)
+    with pytest.raises(ValueError, match="Use hidden_dim=4, or another heads"):
+        checks.require_divisible("hidden_dim", 3, "heads", 4)
 
 
 def test_ranks_are_given_as_letters():

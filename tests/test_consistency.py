@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_transformer.consistency import divergence_of_halves
-from keras_transformer.losses import token_totals
+from keras_transformer.losses.cross_entropy import token_totals
+from keras_transformer.losses.r_drop import divergence_of_halves
 from keras_transformer.trainer import TrainingLoop
 from tests.trainer.given_batches import GivenBatches, make_batch, make_model
 

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import keras_transformer
-from keras_transformer.losses import TokenCrossEntropy, token_cross_entropy
+from keras_transformer.losses.cross_entropy import TokenCrossEntropy, token_cross_entropy
 from keras_transformer.metrics import Perplexity, TokenAccuracy
 
 VOCABULARY = 11
@@ -148,7 +148,7 @@ def test_padding_id_is_the_one_given():
     np.testing.assert_allclose(TokenCrossEntropy(padding_id=7)(labels, logits), expected, rtol=1e-6)
 
 
-def test_sample_weights_enter_the_normaliser():
+def test_sample_weights_enter_the_normalizer():
     labels, logits = random_batch()
     labels = np.maximum(labels, 1)
     loss = TokenCrossEntropy(0.1)

@@ -7,14 +7,14 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keras_transformer.losses import TokenCrossEntropy
+from keras_transformer.losses.cross_entropy import TokenCrossEntropy
 from keras_transformer.metrics import Perplexity, TokenAccuracy, TokenMean
 
 VOCABULARY = 7
 
 
 def random_tokens(count, seed=0):
-    """Labels (never 0) and logits that favour the label a little, as those of a trained model."""
+    """Labels (never 0) and logits that favor the label a little, as those of a trained model."""
     random = np.random.default_rng(seed)
     labels = random.integers(1, VOCABULARY, count)
     logits = random.normal(size=(count, VOCABULARY)) + 2 * np.eye(VOCABULARY)[labels]

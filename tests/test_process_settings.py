@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from keras_transformer import process_settings
+from keras_transformer._utils import process as process_settings
 
 OWN = ("MALLOC_ARENA_MAX", "GLIBC_TUNABLES", "LD_PRELOAD", "TF_ENABLE_ONEDNN_OPTS")
 
@@ -52,7 +52,7 @@ def test_the_allocator_stays_as_the_user_has_set_it(monkeypatch, own):
 
 FAULTS = """
 import resource, sys, threading
-from keras_transformer.process_settings import keep_freed_memory
+from keras_transformer._utils.process import keep_freed_memory
 if sys.argv[1] == "keep":
     assert keep_freed_memory()
 def work():

@@ -8,10 +8,10 @@ import pytest
 import tensorflow as tf
 
 from keras_transformer import Perplexity, TokenAccuracy, TokenCrossEntropy, Transformer
-from keras_transformer import projected_loss as module
 from keras_transformer.layers import TokenEmbedding
-from keras_transformer.layers.projected_logits import Projection, projection_of
-from keras_transformer.losses import token_totals
+from keras_transformer.layers.token_embedding import Projection, projection_of
+from keras_transformer.losses import fused_cross_entropy as module
+from keras_transformer.losses.cross_entropy import token_totals
 
 WIDTH, VOCABULARY = 8, 50
 GENERATOR = np.random.default_rng(7)
@@ -158,7 +158,7 @@ def test_half_precision_is_near_the_dense_way(policy):
 def make_model(**settings):
     keras.utils.set_random_seed(3)
     model = Transformer.from_preset(
-        "tiny", vocabulary_size=VOCABULARY, width=WIDTH, num_heads=2, dropout=0.0, **settings
+        "tiny", vocabulary_size=VOCABULARY, hidden_dim=WIDTH, num_heads=2, dropout=0.0, **settings
     )
     metrics = [TokenAccuracy(), Perplexity()]
     model.compile(keras.optimizers.SGD(0.1), TokenCrossEntropy(0.1), metrics=metrics)

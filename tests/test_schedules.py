@@ -9,39 +9,44 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keras_transformer.schedules import Cosine, InverseSquareRoot, Linear, WarmUpSchedule
+from keras_transformer.schedules import (
+    CosineDecay,
+    InverseSquareRootDecay,
+    LinearDecay,
+    WarmUpSchedule,
+)
 
 SCHEDULES = [
-    InverseSquareRoot(0.002, 40, initial_rate=1e-5),
-    InverseSquareRoot.from_width(512),
-    Cosine(0.002, 40, 500, final_rate=1e-5),
-    Linear(0.002, 0, 500),
+    InverseSquareRootDecay(0.002, 40, initial_rate=1e-5),
+    InverseSquareRootDecay.from_hidden_dim(512),
+    CosineDecay(0.002, 40, 500, final_rate=1e-5),
+    LinearDecay(0.002, 0, 500),
 ]
 
 
-def paper_rate(n, width, warmup_steps, factor=1.0):
+def paper_rate(n, hidden_dim, warmup_steps, factor=1.0):
     """Vaswani et al. 2017, equation 3; n counts from 1."""
-    return factor * width**-0.5 * min(n**-0.5, n * warmup_steps**-1.5)
+    return factor * hidden_dim**-0.5 * min(n**-0.5, n * warmup_steps**-1.5)
 
 
 @settings(max_examples=100)
 @given(
     step=st.integers(0, 20_000) | st.integers(9_900_000, 10_100_000),
-    width=st.integers(1, 4096),
+    hidden_dim=st.integers(1, 4096),
     warmup_steps=st.integers(1, 10_000),
     factor=st.floats(0.1, 10),
 )
-def test_both_forms_of_inverse_square_root_are_the_papers(step, width, warmup_steps, factor):
-    expected = paper_rate(step + 1, width, warmup_steps, factor)
-    by_width = InverseSquareRoot.from_width(width, warmup_steps, factor)
+def test_both_forms_of_inverse_square_root_are_the_papers(step, hidden_dim, warmup_steps, factor):
+    expected = paper_rate(step + 1, hidden_dim, warmup_steps, factor)
+    by_width = InverseSquareRootDecay.from_hidden_dim(hidden_dim, warmup_steps, factor)
     np.testing.assert_allclose(by_width(step), expected, rtol=1e-6)
-    peak = paper_rate(warmup_steps, width, warmup_steps, factor)
-    by_peak = InverseSquareRoot(peak, warmup_steps)
+    peak = paper_rate(warmup_steps, hidden_dim, warmup_steps, factor)
+    by_peak = InverseSquareRootDecay(peak, warmup_steps)
     np.testing.assert_allclose(by_peak(step), expected, rtol=1e-6)
 
 
 def test_defaults_are_those_of_the_paper():
-    schedule = InverseSquareRoot.from_width(512)
+    schedule = InverseSquareRootDecay.from_hidden_dim(512)
     steps = [0, 1, 3998, 3999, 4000, 99_999]
     expected = [paper_rate(step + 1, 512, 4000) for step in steps]
     np.testing.assert_allclose([schedule(step) for step in steps], expected, rtol=1e-6)
@@ -50,7 +55,10 @@ def test_defaults_are_those_of_the_paper():
 @pytest.mark.parametrize("total_steps", [300, 10_000_000])
 @pytest.mark.parametrize(
     ("schedule_class", "share"),
-    [(Cosine, lambda passed: (1 + math.cos(math.pi * passed)) / 2), (Linear, lambda p: 1 - p)],
+    [
+        (CosineDecay, lambda passed: (1 + math.cos(math.pi * passed)) / 2),
+        (LinearDecay, lambda p: 1 - p),
+    ],
 )
 def test_finite_schedules_follow_their_curve(schedule_class, share, total_steps):
     peak, final, warmup_steps = 3e-4, 1e-5, 100
@@ -63,19 +71,19 @@ def test_finite_schedules_follow_their_curve(schedule_class, share, total_steps)
         np.testing.assert_allclose(schedule(step), final, rtol=1e-6)
 
 
-@pytest.mark.parametrize("schedule_class", [Cosine, Linear])
+@pytest.mark.parametrize("schedule_class", [CosineDecay, LinearDecay])
 def test_finite_schedules_reach_zero_after_the_last_update_and_not_before(schedule_class):
     total_steps = 10_000_000
     schedule = schedule_class(1e-3, 4000, total_steps)
     span = total_steps - 4000
-    last = math.sin(math.pi / 2 / span) ** 2 if schedule_class is Cosine else 1 / span
+    last = math.sin(math.pi / 2 / span) ** 2 if schedule_class is CosineDecay else 1 / span
     np.testing.assert_allclose(schedule(total_steps - 1), 1e-3 * last, rtol=1e-5)
     assert float(schedule(total_steps)) == 0.0
 
 
 @pytest.mark.parametrize(
     "schedule",
-    [InverseSquareRoot(1e-3, 8), Cosine(1e-3, 8, 100), Linear(1e-3, 8, 100)],
+    [InverseSquareRootDecay(1e-3, 8), CosineDecay(1e-3, 8, 100), LinearDecay(1e-3, 8, 100)],
 )
 def test_warm_up_is_a_line_whose_first_update_is_not_wasted(schedule):
     rates = [float(schedule(step)) for step in range(8)]
@@ -83,12 +91,12 @@ def test_warm_up_is_a_line_whose_first_update_is_not_wasted(schedule):
 
 
 def test_warm_up_starts_from_the_initial_rate():
-    schedule = InverseSquareRoot(1e-3, 8, initial_rate=2e-4)
+    schedule = InverseSquareRootDecay(1e-3, 8, initial_rate=2e-4)
     rates = [float(schedule(step)) for step in range(8)]
     np.testing.assert_allclose(rates, 2e-4 + 8e-4 * np.arange(1, 9) / 8, rtol=1e-6)
 
 
-@pytest.mark.parametrize("schedule_class", [Cosine, Linear])
+@pytest.mark.parametrize("schedule_class", [CosineDecay, LinearDecay])
 def test_without_warm_up_the_first_update_has_the_peak_rate(schedule_class):
     schedule = schedule_class(1e-3, 0, 10)
     np.testing.assert_allclose(schedule(0), 1e-3, rtol=1e-6)
@@ -144,24 +152,39 @@ def test_optimizer_updates_with_the_rates_and_is_saved_with_them(schedule, tmp_p
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Cosine(1e-3, 100, 100), r"total_steps=100 and warmup_steps=100\. Raise the one"),
-        (lambda: Linear(1e-3, 100, 50), "total_steps=50 and warmup_steps=100"),
-        (lambda: Cosine(0.0, 1, 10), "`peak_rate` must be a finite number above 0; got 0.0"),
-        (lambda: Cosine(math.nan, 1, 10), "`peak_rate`.*got nan"),
-        (lambda: Linear(math.inf, 1, 10), "`peak_rate`.*got inf"),
         (
-            lambda: Linear(1e-3, -1, 10),
+            lambda: CosineDecay(1e-3, 100, 100),
+            r"total_steps=100 and warmup_steps=100\. Raise the one",
+        ),
+        (lambda: LinearDecay(1e-3, 100, 50), "total_steps=50 and warmup_steps=100"),
+        (lambda: CosineDecay(0.0, 1, 10), "`peak_rate` must be a finite number above 0; got 0.0"),
+        (lambda: CosineDecay(math.nan, 1, 10), "`peak_rate`.*got nan"),
+        (lambda: LinearDecay(math.inf, 1, 10), "`peak_rate`.*got inf"),
+        (
+            lambda: LinearDecay(1e-3, -1, 10),
             "`warmup_steps` must be a whole number of at least 0; got -1",
         ),
-        (lambda: Linear(1e-3, 1.5, 10), "`warmup_steps`.*got 1.5"),
-        (lambda: Linear(1e-3, 1, 10.0), "`total_steps` must be a whole number of at least 1"),
-        (lambda: Linear(1e-3, 1, 10, -0.1), "`final_rate` must be .* at least 0; got -0.1"),
-        (lambda: Linear(1e-3, 1, 10, 0.1), "final_rate=0.1 and peak_rate=0.001. Lower the one"),
-        (lambda: InverseSquareRoot(1e-3, 10, 0.1), "initial_rate=0.1 and peak_rate=0.001"),
-        (lambda: InverseSquareRoot(1e-3, 0), "`warmup_steps` must be .* at least 1; got 0"),
-        (lambda: InverseSquareRoot.from_width(0), "`width` must be .* at least 1; got 0"),
-        (lambda: InverseSquareRoot.from_width(8, 0), "`warmup_steps` must be .* at least 1; got 0"),
-        (lambda: InverseSquareRoot.from_width(8, factor=-1), "`factor` must be .* above 0; got -1"),
+        (lambda: LinearDecay(1e-3, 1.5, 10), "`warmup_steps`.*got 1.5"),
+        (lambda: LinearDecay(1e-3, 1, 10.0), "`total_steps` must be a whole number of at least 1"),
+        (lambda: LinearDecay(1e-3, 1, 10, -0.1), "`final_rate` must be .* at least 0; got -0.1"),
+        (
+            lambda: LinearDecay(1e-3, 1, 10, 0.1),
+            "final_rate=0.1 and peak_rate=0.001. Lower the one",
+        ),
+        (lambda: InverseSquareRootDecay(1e-3, 10, 0.1), "initial_rate=0.1 and peak_rate=0.001"),
+        (lambda: InverseSquareRootDecay(1e-3, 0), "`warmup_steps` must be .* at least 1; got 0"),
+        (
+            lambda: InverseSquareRootDecay.from_hidden_dim(0),
+            "`hidden_dim` must be .* at least 1; got 0",
+        ),
+        (
+            lambda: InverseSquareRootDecay.from_hidden_dim(8, 0),
+            "`warmup_steps` must be .* at least 1; got 0",
+        ),
+        (
+            lambda: InverseSquareRootDecay.from_hidden_dim(8, factor=-1),
+            "`factor` must be .* above 0; got -1",
+        ),
     ],
 )
 def test_bad_arguments_are_refused(make, message):

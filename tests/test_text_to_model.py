@@ -7,18 +7,18 @@ import tensorflow as tf
 
 from keras_transformer import LanguageModel, TextEncoder, TokenCrossEntropy, Transformer
 from keras_transformer.data import (
+    LabeledBatches,
     LabelIndex,
-    LabelledBatches,
     MemoryCorpus,
     PackedBatches,
     PairBatches,
     choose_buckets,
     make_dates,
-    tokenise_corpus,
+    tokenize_corpus,
 )
 from keras_transformer.text import ByteTokenizer, TokenizerPair, learn_tokenizer
 
-SIZES = {"width": 32, "feed_forward_width": 64, "num_heads": 4, "dropout": 0.0}
+SIZES = {"hidden_dim": 32, "intermediate_dim": 64, "num_heads": 4, "dropout": 0.0}
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,7 @@ def made(model_class, tokenizer, **settings):
 
 
 def test_pairs_train_a_transformer_by_fit(dates, tokenizer, tmp_path):
-    cache = tokenise_corpus(dates.train, tokenizer, tmp_path)
+    cache = tokenize_corpus(dates.train, tokenizer, tmp_path)
     batches = PairBatches(cache, choose_buckets(cache, tokens=512), seed=1)
     model = made(Transformer, tokenizer)
     model.compile(keras.optimizers.Adam(3e-3), TokenCrossEntropy(0.1))
@@ -53,7 +53,7 @@ def test_pairs_train_a_transformer_by_fit(dates, tokenizer, tmp_path):
 
 def test_a_compiled_step_is_traced_once_for_each_bucket(dates, tokenizer, tmp_path):
     """Shapes are few and known in advance: an epoch shows no other than the table's."""
-    cache = tokenise_corpus(dates.train, tokenizer, tmp_path)
+    cache = tokenize_corpus(dates.train, tokenizer, tmp_path)
     table = choose_buckets(cache, tokens=512, max_buckets=5)
     batches = PairBatches(cache, table, seed=1)
     model, loss = made(Transformer, tokenizer), TokenCrossEntropy()
@@ -77,7 +77,7 @@ def test_a_compiled_step_is_traced_once_for_each_bucket(dates, tokenizer, tmp_pa
 
 def test_a_batch_gives_the_same_loss_on_one_worker_and_on_three(dates, tokenizer, tmp_path):
     """Rows dealt to workers, with padding rows, add up to the whole batch's loss."""
-    cache = tokenise_corpus(dates.train, tokenizer, tmp_path)
+    cache = tokenize_corpus(dates.train, tokenizer, tmp_path)
     batches = PairBatches(cache, choose_buckets(cache, tokens=300), seed=1)
     model, loss = made(Transformer, tokenizer), TokenCrossEntropy()
     inputs, labels = batches.batch(0, 3)
@@ -94,7 +94,7 @@ def test_a_batch_gives_the_same_loss_on_one_worker_and_on_three(dates, tokenizer
 
 def test_packed_documents_give_the_loss_of_each_alone(dates, tokenizer, tmp_path):
     documents = [(source,) for source, _ in list(dates.train)[:60]]
-    cache = tokenise_corpus(MemoryCorpus(documents, columns=("text",)), tokenizer, tmp_path)
+    cache = tokenize_corpus(MemoryCorpus(documents, columns=("text",)), tokenizer, tmp_path)
     batches = PackedBatches(cache, width=64, tokens=512, seed=1)
     model = made(LanguageModel, tokenizer, is_packed=True)
     per_token = TokenCrossEntropy()
@@ -113,15 +113,15 @@ def test_packed_documents_give_the_loss_of_each_alone(dates, tokenizer, tmp_path
     assert total / count == pytest.approx(alone / alone_count, abs=1e-5)
 
 
-def test_labelled_texts_train_a_text_encoder_by_fit(tmp_path):
+def test_labeled_texts_train_a_text_encoder_by_fit(tmp_path):
     """Texts with their first letter's half of the alphabet as the label."""
     random = np.random.default_rng(5)
     words = ["".join(map(chr, random.integers(97, 123, 5))) for _ in range(300)]
     examples = [(word, "early" if word[0] < "n" else "late") for word in words]
     tokenizers = {"text": ByteTokenizer(), "label": LabelIndex(["early", "late"])}
     corpus = MemoryCorpus(examples, columns=("text", "label"))
-    cache = tokenise_corpus(corpus, tokenizers, tmp_path)
-    batches = LabelledBatches(cache, choose_buckets(cache, tokens=256), seed=1)
+    cache = tokenize_corpus(corpus, tokenizers, tmp_path)
+    batches = LabeledBatches(cache, choose_buckets(cache, tokens=256), seed=1)
     model = made(TextEncoder, tokenizers["text"], num_classes=2, pooling="first")
     model.compile(
         keras.optimizers.Adam(3e-3),
@@ -140,7 +140,7 @@ def test_two_vocabularies(dates, tmp_path):
     sources = (source for source, _ in dates.train)
     source = learn_tokenizer("wordpiece", sources, 400, progress=lambda *_: None)
     pair = TokenizerPair(source, target)
-    cache = tokenise_corpus(
+    cache = tokenize_corpus(
         dates.validation, {"source": pair.source, "target": pair.target}, tmp_path
     )
     batches = PairBatches(cache, choose_buckets(cache, tokens=512), seed=1)

@@ -14,8 +14,8 @@ import time
 
 import dateparser
 
+from keras_transformer._utils.errors import UserError
 from keras_transformer.data import make_dates
-from keras_transformer.errors import UserError
 from keras_transformer.export import open_text_model
 from keras_transformer.inference import translate_lines
 from keras_transformer.trainer import load_recipe

@@ -32,8 +32,8 @@ import os
 import pathlib
 import sys
 
-from keras_transformer.cli.standard_streams import tell
-from keras_transformer.errors import UserError
+from keras_transformer._utils.errors import UserError
+from keras_transformer.cli.text_output import tell
 
 SUMMARY = "train several models under one budget and compare them"
 
@@ -68,8 +68,8 @@ def add_arguments(parser):
 
 
 def run(arguments):
-    from keras_transformer.cli.quiet_start import import_tensorflow_quietly
-    from keras_transformer.process_settings import prepare_process
+    from keras_transformer._utils.process import prepare_process
+    from keras_transformer.cli.main import import_tensorflow_quietly
 
     prepare_process()
     import_tensorflow_quietly()
@@ -77,7 +77,7 @@ def run(arguments):
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
     if arguments.step:
         return run_one_step(arguments.step, arguments.recipe)
-    from keras_transformer.comparison.comparison_stopped import ComparisonStopped
+    from keras_transformer.analysis.compare.running import ComparisonStopped
 
     try:
         return print_comparison(arguments)
@@ -87,7 +87,7 @@ def run(arguments):
 
 def print_comparison(arguments):
     """Compares and prints the table; returns the exit code."""
-    from keras_transformer.comparison import compare, load_comparison
+    from keras_transformer.analysis.compare import compare, load_comparison
 
     comparison = load_comparison(
         arguments.recipe,
@@ -109,7 +109,7 @@ def print_table(results):
     """Prints the table of results to standard output."""
     from rich.console import Console
 
-    from keras_transformer.comparison.result_table import make_table
+    from keras_transformer.analysis.compare.report import make_table
 
     # A terminal of another encoding gets question marks for what it cannot show.
     sys.stdout.reconfigure(errors="replace")
@@ -142,8 +142,8 @@ def split_seeds(text):
 
 def run_one_step(step, directory):
     """Does a step of a comparison in this process; returns the exit code."""
+    from keras_transformer.analysis.compare.running import plan_comparison
     from keras_transformer.cli.train import tell_the_end_of
-    from keras_transformer.comparison.comparing import plan_comparison
 
     if step == "plan":
         plan_comparison(directory, say=tell)
@@ -153,9 +153,9 @@ def run_one_step(step, directory):
 
 def measure_with_report(directory):
     """Trains in the directory of a run, with a report on standard error."""
+    from keras_transformer.analysis.compare.one_run import measure_run
+    from keras_transformer.analysis.compare.run_place import RunPlace
     from keras_transformer.cli.train import spoken_by
-    from keras_transformer.comparison.one_run import measure_run
-    from keras_transformer.comparison.run_place import RunPlace
     from keras_transformer.trainer.progress import make_report
 
     with (

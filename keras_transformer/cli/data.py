@@ -20,8 +20,8 @@ import logging
 import sys
 import tempfile
 
-from keras_transformer.checks import require_integer
-from keras_transformer.errors import UserError
+from keras_transformer._utils.checks import require_integer
+from keras_transformer._utils.errors import UserError
 
 SUMMARY = "report on a corpus before training on it"
 
@@ -95,13 +95,13 @@ def add_arguments(parser):
         help="where report.json and report.png go (default: ./%(default)s)",
     )
     parser.add_argument(
-        "--cache", metavar="DIR", help="keep the tokenised corpus here (default: nowhere)"
+        "--cache", metavar="DIR", help="keep the tokenized corpus here (default: nowhere)"
     )
 
 
 def run(arguments):
     require_sensible(arguments)
-    from keras_transformer.cli.quiet_start import import_tensorflow_quietly
+    from keras_transformer.cli.main import import_tensorflow_quietly
 
     import_tensorflow_quietly()
     # Otherwise it speaks up when it has no directory of its own, or looks for fonts.
@@ -138,9 +138,12 @@ def report_on(arguments):
     """Makes the report, saves it and prints it."""
     from rich.console import Console
 
-    from keras_transformer.data.report.data_report import make_data_report
-    from keras_transformer.data.report.files import require_report_directory, save_data_report
-    from keras_transformer.data.report.printing import print_data_report
+    from keras_transformer.analysis.data_report.open_corpus import (
+        require_report_directory,
+        save_data_report,
+    )
+    from keras_transformer.analysis.data_report.report import make_data_report
+    from keras_transformer.analysis.data_report.tables import print_data_report
 
     output = require_report_directory(arguments.output)
     corpus, validation = open_corpora(arguments)
@@ -170,8 +173,8 @@ def report_on(arguments):
 
 def open_corpora(arguments):
     """Returns the training corpus, and the validation corpus or None."""
+    from keras_transformer.analysis.data_report.open_corpus import open_corpus
     from keras_transformer.data import make_dates
-    from keras_transformer.data.report.open_corpus import open_corpus
 
     if arguments.dates:
         dates = make_dates()

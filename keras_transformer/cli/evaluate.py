@@ -14,14 +14,15 @@ match is a translation that is its reference, but for white space at the ends.
 import json
 import sys
 
-from keras_transformer.cli.search_options import add_search_options, search_settings
-from keras_transformer.cli.text_model_verb import (
+from keras_transformer.cli.text_input import (
     add_line_arguments,
     add_model_argument,
+    add_search_options,
     note_replaced,
     open_model,
     require_whole_numbers,
     run_with_tensorflow,
+    search_settings,
 )
 
 SUMMARY = "measure BLEU and chrF of a model's translations"
@@ -62,7 +63,7 @@ def evaluate(arguments):
     """Translates the source, compares it with the reference, prints what came out."""
     from keras_transformer.cli.text_output import one_line, open_output, require_output_file
     from keras_transformer.inference.evaluation import evaluate_translations
-    from keras_transformer.inference.sentences import require_parallel
+    from keras_transformer.inference.readers import require_parallel
 
     files = [arguments.source, arguments.reference]
     output = arguments.output and require_output_file("--output", arguments.output, files)
@@ -95,8 +96,7 @@ def bleu_tokens_of(text_model):
 
 def read_both(source, reference, encoding_errors, text_model):
     """Returns what the model is to translate, and the lines of the reference."""
-    from keras_transformer.inference.lines import LineReader
-    from keras_transformer.inference.sentences import as_sources
+    from keras_transformer.inference.readers import LineReader, as_sources
 
     texts = []
     for path in (source, reference):
@@ -109,7 +109,7 @@ def read_both(source, reference, encoding_errors, text_model):
 
 def translate_all(text_model, sources, batch_size):
     """Returns the best translation of each source, with a bar for those who wait."""
-    from keras_transformer.cli.line_progress import line_progress
+    from keras_transformer.cli.text_input import line_progress
     from keras_transformer.inference.translation import WINDOW, translate_lines
 
     hypotheses = []
@@ -127,7 +127,7 @@ def print_evaluation(evaluation):
     from rich.table import Table
     from rich.text import Text
 
-    from keras_transformer.printable import shown
+    from keras_transformer._utils.console import shown
 
     # A terminal of another encoding gets question marks for what it cannot show.
     sys.stdout.reconfigure(errors="replace")

@@ -14,9 +14,9 @@ where --output names it.
 
 import json
 
-from keras_transformer.checks import require_seed
-from keras_transformer.cli.text_model_verb import require_whole_numbers, run_with_tensorflow
-from keras_transformer.errors import UserError
+from keras_transformer._utils.checks import require_seed
+from keras_transformer._utils.errors import UserError
+from keras_transformer.cli.text_input import require_whole_numbers, run_with_tensorflow
 
 SUMMARY = "why a model wrote what it wrote, and whether attention tells"
 
@@ -57,13 +57,13 @@ def run(arguments):
 
 def explain_text(arguments):
     """Explains, writes the page, and prints the verdict or the numbers."""
-    from keras_transformer.cli.text_output import one_line, open_output, require_output_file
-    from keras_transformer.explanation import (
+    from keras_transformer.analysis.explain import (
         explain,
         judge,
         make_explanation_page,
         open_explainable,
     )
+    from keras_transformer.cli.text_output import one_line, open_output, require_output_file
 
     output = arguments.output or (None if arguments.json else PAGE)
     path = None if output is None else require_output_file("--output", output)

@@ -9,10 +9,13 @@ loaded it and given the same answers as the model in memory. TensorFlow Serving 
 so does TensorFlow from any other language. See saved_models/README.md for the signatures.
 """
 
-from keras_transformer.checks import require_integer
-from keras_transformer.cli.search_options import add_search_options, search_settings
-from keras_transformer.cli.text_model_verb import run_with_tensorflow
-from keras_transformer.errors import UserError
+from keras_transformer._utils.checks import require_integer
+from keras_transformer._utils.errors import UserError
+from keras_transformer.cli.text_input import (
+    add_search_options,
+    run_with_tensorflow,
+    search_settings,
+)
 
 SUMMARY = "write a trained model as a SavedModel: strings in, strings out"
 
@@ -58,9 +61,9 @@ def run(arguments):
 
 def export(arguments):
     """Loads the run, exports it and says where it is."""
+    from keras_transformer._utils.errors import named_file_errors
     from keras_transformer.decoding import SearchSettings
     from keras_transformer.export import TextLimits, TrainedModel, export_model
-    from keras_transformer.file_errors import named_file_errors
 
     settings = {"version": arguments.version, "weights": arguments.weights}
     try:

@@ -5,8 +5,8 @@ vocabulary of 37,000 tokens, which is the default here, the paper counts 65 and 
 parameters.
 """
 
-from keras_transformer.checks import require_positive_integer
-from keras_transformer.errors import UserError
+from keras_transformer._utils.checks import require_positive_integer
+from keras_transformer._utils.errors import UserError
 
 SUMMARY = "list the presets and count their parameters"
 MODELS = (
@@ -40,7 +40,7 @@ def run(arguments):
         require_positive_integer("--vocabulary-size", arguments.vocabulary_size)
     except ValueError as error:
         raise UserError(str(error)) from error
-    from keras_transformer.cli.quiet_start import import_tensorflow_quietly
+    from keras_transformer.cli.main import import_tensorflow_quietly
 
     import_tensorflow_quietly()
     from rich.console import Console
@@ -66,5 +66,5 @@ def describe_presets(model, vocabulary_size):
     for name in model_class.config_class.presets:
         config = model_class.config_class.preset(name, vocabulary_size=vocabulary_size)
         layers = "+".join(str(getattr(config, field)) for field in config.depth_fields)
-        sizes = (getattr(config, field, "-") for field in ("feed_forward_width", "num_heads"))
-        yield name, layers, config.width, *sizes, model_class(config).count_params()
+        sizes = (getattr(config, field, "-") for field in ("intermediate_dim", "num_heads"))
+        yield name, layers, config.hidden_dim, *sizes, model_class(config).count_params()

@@ -18,7 +18,8 @@ import json
 import math
 import sys
 
-from keras_transformer.cli.text_model_verb import (
+from keras_transformer._utils.errors import UserError
+from keras_transformer.cli.text_input import (
     add_line_arguments,
     add_model_argument,
     note_replaced,
@@ -26,7 +27,6 @@ from keras_transformer.cli.text_model_verb import (
     require_whole_numbers,
     run_with_tensorflow,
 )
-from keras_transformer.errors import UserError
 
 SUMMARY = "log-probability and perplexity of given translations"
 
@@ -50,11 +50,10 @@ def run(arguments):
 
 def score(arguments):
     """Scores all lines, writes a row for each, and tells the score of all."""
-    from keras_transformer.cli.line_progress import line_progress
+    from keras_transformer.cli.text_input import line_progress
     from keras_transformer.cli.text_output import open_output
-    from keras_transformer.inference.lines import LineReader
+    from keras_transformer.inference.readers import LineReader, as_sources, require_parallel
     from keras_transformer.inference.scoring import Score, score_pairs
-    from keras_transformer.inference.sentences import as_sources, require_parallel
     from keras_transformer.inference.translation import WINDOW
 
     files = [path for path in (arguments.source, arguments.target) if path is not None]

@@ -30,7 +30,7 @@ import pathlib
 import sys
 import warnings
 
-from keras_transformer.cli.standard_streams import tell
+from keras_transformer.cli.text_output import tell
 
 SUMMARY = "train a model by a recipe"
 
@@ -62,8 +62,8 @@ def add_arguments(parser):
 
 
 def run(arguments):
-    from keras_transformer.cli.quiet_start import import_tensorflow_quietly
-    from keras_transformer.process_settings import prepare_process
+    from keras_transformer._utils.process import prepare_process
+    from keras_transformer.cli.main import import_tensorflow_quietly
 
     prepare_process()
     import_tensorflow_quietly()
@@ -72,9 +72,7 @@ def run(arguments):
 
 def tell_the_end_of(training):
     """Runs a training, tells how it has ended if that is not well, and returns the exit code."""
-    from keras_transformer.trainer.stop_signal import StopSignal
-    from keras_transformer.trainer.training_failed import TrainingFailed
-    from keras_transformer.trainer.training_stopped import TrainingStopped
+    from keras_transformer.trainer.signals import StopSignal, TrainingFailed, TrainingStopped
 
     try:
         training()
@@ -95,7 +93,7 @@ def train_by_recipe(arguments):
     """Reads the recipe and trains, with a report on the standard streams."""
     from keras_transformer import trainer
     from keras_transformer.trainer.progress import make_report
-    from keras_transformer.trainer.recipe import load_recipe
+    from keras_transformer.trainer.recipes import load_recipe
 
     recipe = load_recipe(arguments.recipe, arguments.overrides)
     run_directory = arguments.run_directory or pathlib.Path("runs", recipe.name)

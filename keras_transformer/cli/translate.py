@@ -15,7 +15,7 @@ so is any file whose name ends with .conllu, for every model: then line n is sen
 
 Formats: `text` is one translation a line. `tsv` has columns: the number of the line, the score if
 asked for, the translation; with --n-best there is a row for each, best first. `jsonl` is one JSON
-object a line, with line, source and translations. A score is a length-normalised log-probability.
+object a line, with line, source and translations. A score is a length-normalized log-probability.
 """
 
 import json
@@ -23,17 +23,18 @@ import logging
 import os
 import sys
 
-from keras_transformer.checks import require_not_negative
-from keras_transformer.cli.search_options import add_search_options, search_settings
-from keras_transformer.cli.text_model_verb import (
+from keras_transformer._utils.checks import require_not_negative
+from keras_transformer._utils.errors import UserError
+from keras_transformer.cli.text_input import (
     add_line_arguments,
     add_model_argument,
+    add_search_options,
     note_replaced,
     open_model,
     require_whole_numbers,
     run_with_tensorflow,
+    search_settings,
 )
-from keras_transformer.errors import UserError
 
 SUMMARY = "translate lines with a trained model"
 
@@ -96,11 +97,10 @@ def require_sensible(arguments):
 
 def translate(arguments):
     """Translates, writes, and draws if asked."""
-    from keras_transformer.cli.line_progress import line_progress
+    from keras_transformer.cli.text_input import line_progress
     from keras_transformer.cli.text_output import open_output, require_output_file
-    from keras_transformer.inference.attention_file import most_sentences
-    from keras_transformer.inference.lines import LineReader
-    from keras_transformer.inference.sentences import as_sources
+    from keras_transformer.inference.attention_maps import most_sentences
+    from keras_transformer.inference.readers import LineReader, as_sources
 
     output, attention, wanted = arguments.output, arguments.attention, 0
     if output is not None:
@@ -133,7 +133,7 @@ def count_beforehand(arguments):
 
     Whatever is wrong with a line of a file is known before the first is translated.
     """
-    from keras_transformer.inference.sentences import count_sources
+    from keras_transformer.inference.readers import count_sources
 
     if arguments.input is None or not os.path.isfile(arguments.input):
         return None
@@ -181,7 +181,7 @@ def format_translation(number, translation, arguments):
 
 def draw(path, text_model, translations):
     """Draws the translations, if there are any."""
-    from keras_transformer.inference.attention_file import save_attention
+    from keras_transformer.inference.attention_maps import save_attention
 
     # Otherwise it speaks up when it has no directory of its own, or looks for fonts.
     logging.getLogger("matplotlib").setLevel(logging.ERROR)

@@ -21,7 +21,7 @@ def add_arguments(parser):
 
 
 def run(arguments):
-    from keras_transformer.cli.quiet_start import import_tensorflow_quietly
+    from keras_transformer.cli.main import import_tensorflow_quietly
 
     import_tensorflow_quietly()
     from keras_transformer.export.verification import verify_export
@@ -87,7 +87,7 @@ def print_table(console, title, headings, rows):
     from rich.table import Table
     from rich.text import Text
 
-    from keras_transformer.printable import shown
+    from keras_transformer._utils.console import shown
 
     is_plain = not console.is_terminal or console.is_dumb_terminal
     table = Table(box=None if is_plain else box.ROUNDED, pad_edge=not is_plain)

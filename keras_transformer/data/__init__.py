@@ -1,32 +1,33 @@
 """Corpora on disk and how they become batches; the built-in corpora."""
 
-from keras_transformer.data.batching.batch_report import BatchReport, BucketReport
-from keras_transformer.data.batching.batches import Batches
-from keras_transformer.data.batching.bucket_choice import choose_buckets
-from keras_transformer.data.batching.buckets import Bucket, BucketTable
-from keras_transformer.data.batching.document_batches import DocumentBatches
-from keras_transformer.data.batching.labelled_batches import LabelledBatches
+from keras_transformer.data.batching.batches import Batches, BatchReport, BucketReport
+from keras_transformer.data.batching.bucketed_batches import room_for_samples
+from keras_transformer.data.batching.buckets import Bucket, BucketTable, choose_buckets
 from keras_transformer.data.batching.packed_batches import PackedBatches
-from keras_transformer.data.batching.pair_batches import PairBatches
-from keras_transformer.data.batching.sample_room import room_for_samples
-from keras_transformer.data.batching.tree_batches import TreeBatches
-from keras_transformer.data.corpora.conllu import ConlluCorpus
-from keras_transformer.data.corpora.corpus import Corpus
-from keras_transformer.data.corpora.corpus_report import CorpusReport, LengthSummary
-from keras_transformer.data.corpora.dependency_tree import DependencyTree
+from keras_transformer.data.batching.task_batches import (
+    DocumentBatches,
+    LabeledBatches,
+    PairBatches,
+    TreeBatches,
+)
+from keras_transformer.data.corpora.conllu import ConlluCorpus, DependencyTree
+from keras_transformer.data.corpora.corpus import Corpus, ReadingRules
+from keras_transformer.data.corpora.corpus_report import CorpusReport, LengthSummary, count_overlap
 from keras_transformer.data.corpora.documents import BlankLineDocuments, LineDocuments
 from keras_transformer.data.corpora.json_lines import JsonLinesCorpus
-from keras_transformer.data.corpora.labelled import LabelledCorpus
+from keras_transformer.data.corpora.labeled import LabeledCorpus
 from keras_transformer.data.corpora.memory import MemoryCorpus
-from keras_transformer.data.corpora.overlap import count_overlap
 from keras_transformer.data.corpora.parallel import ParallelCorpus
-from keras_transformer.data.corpora.reading_rules import ReadingRules
 from keras_transformer.data.corpora.tsv import TsvCorpus
-from keras_transformer.data.dates.dates import DatesCorpus, make_dates
-from keras_transformer.data.recall.recall import RecallCorpus, make_recall
-from keras_transformer.data.token_cache.cache import DamagedCacheError, TokenCache, TokenColumn
-from keras_transformer.data.token_cache.label_index import LabelIndex
-from keras_transformer.data.token_cache.tokenising import tokenise_corpus
+from keras_transformer.data.dates import DatesCorpus, make_dates
+from keras_transformer.data.recall import RecallCorpus, make_recall
+from keras_transformer.data.token_cache import (
+    DamagedCacheError,
+    LabelIndex,
+    TokenCache,
+    TokenColumn,
+)
+from keras_transformer.data.tokenization import tokenize_corpus
 
 __all__ = [
     "BatchReport",
@@ -44,8 +45,8 @@ __all__ = [
     "DocumentBatches",
     "JsonLinesCorpus",
     "LabelIndex",
-    "LabelledBatches",
-    "LabelledCorpus",
+    "LabeledBatches",
+    "LabeledCorpus",
     "LengthSummary",
     "LineDocuments",
     "MemoryCorpus",
@@ -63,5 +64,5 @@ __all__ = [
     "make_dates",
     "make_recall",
     "room_for_samples",
-    "tokenise_corpus",
+    "tokenize_corpus",
 ]

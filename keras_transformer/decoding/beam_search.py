@@ -4,11 +4,17 @@ import dataclasses
 
 import tensorflow as tf
 
-from keras_transformer.checks import require_not_negative, require_positive_integer
-from keras_transformer.decoding.hypotheses import Hypotheses, length_divisor
-from keras_transformer.decoding.rows import take_rows, with_shapes_of, write_column
-from keras_transformer.decoding.rules import NEVER
-from keras_transformer.decoding.search import Search, attended
+from keras_transformer._utils.checks import require_not_negative, require_positive_integer
+from keras_transformer.decoding.constraints import NEVER
+from keras_transformer.decoding.search import (
+    Hypotheses,
+    Search,
+    attended,
+    length_divisor,
+    take_rows,
+    with_shapes_of,
+    write_column,
+)
 from keras_transformer.text import END_ID, PADDING_ID, START_ID
 
 #: Keeps the logarithm of a coverage finite where nothing has attended.

@@ -5,15 +5,15 @@ import dataclasses
 import numpy as np
 import tensorflow as tf
 
-from keras_transformer.checks import (
+from keras_transformer._utils.checks import (
     require_not_negative,
     require_positive,
     require_positive_integer,
     require_seed,
 )
-from keras_transformer.decoding.rules import NEVER, Candidates
+from keras_transformer.decoding.constraints import NEVER, Candidates
+from keras_transformer.decoding.greedy_search import SequentialSearch
 from keras_transformer.decoding.search import ids_of
-from keras_transformer.decoding.sequential_search import SequentialSearch
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -122,7 +122,7 @@ def _uniform(rows, size, seed):
 
 
 def _mix(bits):
-    """Each of 32 bits changes each other with probability 1/2 (the finaliser of MurmurHash3)."""
+    """Each of 32 bits changes each other with probability 1/2 (the finalizer of MurmurHash3)."""
     for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35), (16, 1)):
         bits ^= tf.bitwise.right_shift(bits, tf.constant(shift, tf.uint32))
         bits *= tf.constant(factor, tf.uint32)

@@ -6,12 +6,82 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from keras_transformer.checks import require_boolean, require_not_negative, require_rank
-from keras_transformer.decoding.controls import Control
-from keras_transformer.decoding.length_limits import LengthLimits
-from keras_transformer.decoding.rows import repeat_rows
-from keras_transformer.decoding.rules import Rules
+from keras_transformer._utils.checks import require_boolean, require_not_negative, require_rank
+from keras_transformer.decoding.constraints import Control, LengthLimits, Rules
 from keras_transformer.text import PADDING_ID
+
+#: The entries of a state that hypotheses share: those of one source, and all of them.
+SHARED = ("memory", "source", "kernels")
+
+
+def repeat_rows(state, times):
+    """A state in which each row of the hypotheses comes `times` times, one after the other."""
+    return _map_rows(lambda rows: tf.repeat(rows, times, axis=0), state)
+
+
+def take_rows(state, indices):
+    """A state whose hypotheses are the rows `indices` `[R]` of this one."""
+    return _map_rows(lambda rows: tf.gather(rows, indices), state)
+
+
+def with_shapes_of(old, new):
+    """`new`, known to have the static shapes of `old`: a graph's loop must keep them."""
+    if tf.executing_eagerly():
+        return new
+
+    def keep(old, new):
+        new.set_shape(old.shape)
+        return new
+
+    return tf.nest.map_structure(keep, old, new)
+
+
+def write_column(table, column, values):
+    """`table` `[…, T]` with `values` `[…]` in one of its columns."""
+    is_there = tf.range(tf.shape(table)[-1]) == column
+    return tf.where(is_there, values[..., None], table)
+
+
+def _map_rows(function, state):
+    def of_hypotheses(leaf):
+        return leaf if leaf.shape.rank == 0 else function(leaf)
+
+    return {
+        name: entry if name in SHARED else tf.nest.map_structure(of_hypotheses, entry)
+        for name, entry in state.items()
+    }
+
+
+class Hypotheses(NamedTuple):
+    """N hypotheses for each of B rows, best first.
+
+    Attributes:
+        ids: int32 `[B, N, T]`: the tokens, END included, START not, then padding.
+        lengths: int32 `[B, N]`: how many tokens those are; 0 where a row has fewer than N.
+        score: float32 `[B, N]`: what the search ranked by; -inf where a row has fewer than N.
+        log_probability: float32 `[B, N]`: the model's own, of all tokens but a forced prefix; 0
+            where a row has fewer than N.
+        alignment: int32 `[B, N, T]`: the source position that each token attended to most, then
+            zeros, if the search was asked for it; else None.
+    """
+
+    ids: tf.Tensor
+    lengths: tf.Tensor
+    score: tf.Tensor
+    log_probability: tf.Tensor
+    alignment: tf.Tensor | None = None
+
+
+def length_divisor(length, exponent):
+    """What a sum of log-probabilities over `length` tokens is divided by, so that long and short
+    hypotheses can be compared: `((5 + length) / 6) ** exponent`.
+
+    Wu et al. 2016, "Google's Neural Machine Translation System", section 7.
+
+    >>> float(length_divisor(7, exponent=1.0))
+    2.0
+    """
+    return ((5.0 + tf.cast(length, tf.float32)) / 6.0) ** exponent
 
 
 class Start(NamedTuple):

@@ -2,16 +2,20 @@
 
 import dataclasses
 
-from keras_transformer.checks import (
+from keras_transformer._utils.checks import (
     require_integer,
     require_not_negative,
     require_positive,
     require_positive_integer,
 )
 from keras_transformer.decoding.beam_search import BeamSearch
-from keras_transformer.decoding.controls import ForbiddenTokens, NoRepeatNgram, RepetitionPenalty
+from keras_transformer.decoding.constraints import (
+    ForbiddenTokens,
+    LengthLimits,
+    NoRepeatNgram,
+    RepetitionPenalty,
+)
 from keras_transformer.decoding.greedy_search import GreedySearch
-from keras_transformer.decoding.length_limits import LengthLimits
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -10,17 +10,17 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_transformer.atomic import atomic_directory
-from keras_transformer.checks import require_choice, require_integer
-from keras_transformer.errors import UserError
+from keras_transformer import __version__
+from keras_transformer._utils.checks import require_choice, require_integer
+from keras_transformer._utils.errors import UserError
+from keras_transformer._utils.files import atomic_directory
+from keras_transformer.export.allowed_ops import check_ops
 from keras_transformer.export.golden import make_golden_pair, replay_golden_pairs
-from keras_transformer.export.graph_ops import check_ops
 from keras_transformer.export.manifest import write_manifest
 from keras_transformer.export.modules import make_text_module
 from keras_transformer.export.saved_model_file import read_meta_graph
 from keras_transformer.export.versions import next_version, require_loadable
 from keras_transformer.export.warmup import write_warmup_requests
-from keras_transformer.version import __version__
 
 #: Tried in every export beside the model's own examples: nothing, white space, one word, a sentence
 #: in several scripts.

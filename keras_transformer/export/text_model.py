@@ -5,15 +5,14 @@ import pathlib
 
 import tensorflow as tf
 
-from keras_transformer.errors import UserError
+from keras_transformer._utils.errors import UserError
+from keras_transformer.export.allowed_ops import check_ops
 from keras_transformer.export.damage import no_tensorflow_text
-from keras_transformer.export.graph_ops import check_ops
 from keras_transformer.export.manifest import check_files, read_manifest
 from keras_transformer.export.modules import make_text_module, reads_trees
-from keras_transformer.export.saved_model_file import read_meta_graph
+from keras_transformer.export.saved_model_file import check_variables, read_meta_graph
 from keras_transformer.export.signatures import check_signatures
 from keras_transformer.export.trained_model import RUN_RECIPE, TrainedModel, is_trained_model
-from keras_transformer.export.variables_index import check_variables
 from keras_transformer.export.versions import resolve_version
 
 

@@ -8,12 +8,12 @@ import pathlib
 
 import keras
 
-from keras_transformer.atomic import atomic_directory
+from keras_transformer import __version__
+from keras_transformer._utils.errors import UserError
+from keras_transformer._utils.files import atomic_directory
 from keras_transformer.decoding import SearchSettings
-from keras_transformer.errors import UserError
 from keras_transformer.models import MODELS
 from keras_transformer.text import Tokenizer, TokenizerPair
-from keras_transformer.version import __version__
 
 #: The directory inside a run's that holds its trained model.
 MODEL_DIRECTORY = "model"

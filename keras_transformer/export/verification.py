@@ -8,15 +8,14 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from keras_transformer import __version__
+from keras_transformer.export.allowed_ops import check_ops
 from keras_transformer.export.damage import damaged, refused
 from keras_transformer.export.golden import GoldenRow, replay_golden_pairs
-from keras_transformer.export.graph_ops import check_ops
 from keras_transformer.export.manifest import MANIFEST, check_files, read_manifest
-from keras_transformer.export.saved_model_file import SAVED_MODEL, read_meta_graph
+from keras_transformer.export.saved_model_file import SAVED_MODEL, check_variables, read_meta_graph
 from keras_transformer.export.signatures import check_signatures
-from keras_transformer.export.variables_index import check_variables
 from keras_transformer.export.versions import resolve_version
-from keras_transformer.version import __version__
 
 # What a message shows of a text that differs.
 _SHOWN_LETTERS = 60

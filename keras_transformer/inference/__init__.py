@@ -1,8 +1,11 @@
 """A text model at work: lines translated, evaluated, scored, and looked into."""
 
-from keras_transformer.inference.alignment import Alignment, align
-from keras_transformer.inference.attention_page import make_attention_page
-from keras_transformer.inference.attention_picture import draw_attention
+from keras_transformer.inference.attention_maps import (
+    Alignment,
+    align,
+    draw_attention,
+    make_attention_page,
+)
 from keras_transformer.inference.evaluation import (
     BLEU_TOKENS,
     Evaluation,
@@ -10,9 +13,8 @@ from keras_transformer.inference.evaluation import (
     evaluate,
     evaluate_translations,
 )
-from keras_transformer.inference.lines import LineReader
+from keras_transformer.inference.readers import LineReader, SentenceReader
 from keras_transformer.inference.scoring import Score, score_pairs
-from keras_transformer.inference.sentences import SentenceReader
 from keras_transformer.inference.translation import Translation, translate_lines
 
 __all__ = [

@@ -3,9 +3,9 @@
 import dataclasses
 import heapq
 
-from keras_transformer.checks import require_choice, require_integer
-from keras_transformer.data.corpora.conllu_text import conllu_text
-from keras_transformer.errors import UserError
+from keras_transformer._utils.checks import require_choice, require_integer
+from keras_transformer._utils.errors import UserError
+from keras_transformer.data.corpora.conllu import conllu_text
 from keras_transformer.inference.translation import WINDOW, translate_lines
 
 #: What BLEU can count, by sacrebleu's names: "13a" and "intl" cut texts as people write them into

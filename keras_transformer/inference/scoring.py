@@ -4,10 +4,10 @@ import dataclasses
 import itertools
 import math
 
-from keras_transformer.checks import require_positive_integer
-from keras_transformer.errors import UserError
+from keras_transformer._utils.checks import require_positive_integer
+from keras_transformer._utils.errors import UserError
+from keras_transformer.inference.readers import in_windows
 from keras_transformer.inference.translation import WINDOW, as_tensor, require_text_generator
-from keras_transformer.inference.windows import in_windows
 
 
 @dataclasses.dataclass(frozen=True)

@@ -5,13 +5,13 @@ import math
 
 import tensorflow as tf
 
-from keras_transformer.checks import (
+from keras_transformer._utils.checks import (
     require_integer,
     require_not_negative,
     require_positive_integer,
 )
-from keras_transformer.errors import UserError
-from keras_transformer.inference.windows import in_windows
+from keras_transformer._utils.errors import UserError
+from keras_transformer.inference.readers import in_windows
 
 #: How many lines are given to the model at once, if the caller does not say.
 WINDOW = 1024
@@ -27,7 +27,7 @@ class Translation:
     Attributes:
         source: the line.
         texts: the translations, or continuations, best first; at least one.
-        scores: of each text, its length-normalised log-probability.
+        scores: of each text, its length-normalized log-probability.
     """
 
     source: str

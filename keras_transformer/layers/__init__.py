@@ -5,92 +5,93 @@ of keys and values, D head width, M model width, F feed-forward width, V vocabul
 """
 
 from keras_transformer.layers.attention import MECHANISMS, AttentionMechanism
-from keras_transformer.layers.attention.additive import Additive
-from keras_transformer.layers.attention.alibi import Alibi
-from keras_transformer.layers.attention.big_bird import BigBird
-from keras_transformer.layers.attention.chunked import Chunked
-from keras_transformer.layers.attention.content_based import ContentBased
-from keras_transformer.layers.attention.dot_product import DotProduct
-from keras_transformer.layers.attention.general import General
-from keras_transformer.layers.attention.linformer import Linformer
-from keras_transformer.layers.attention.local import Local
-from keras_transformer.layers.attention.location_based import LocationBased
-from keras_transformer.layers.attention.mechanism import register_mechanism
-from keras_transformer.layers.attention.memory_compressed import MemoryCompressed
-from keras_transformer.layers.attention.rotary import Rotary
-from keras_transformer.layers.attention.scaled_dot_product import ScaledDotProduct
-from keras_transformer.layers.attention.shaw import ShawRelative
-from keras_transformer.layers.attention.softmax_attention import SoftmaxAttention
-from keras_transformer.layers.attention.structural import Structural
-from keras_transformer.layers.convolutional_decoder_block import ConvolutionalDecoderBlock
-from keras_transformer.layers.convolutional_encoder_block import ConvolutionalEncoderBlock
-from keras_transformer.layers.convolutional_memory import ConvolutionalMemory
-from keras_transformer.layers.coverage_loss import CoverageLoss
-from keras_transformer.layers.decoder_block import DecoderBlock
-from keras_transformer.layers.encoder_block import EncoderBlock
+from keras_transformer.layers.attention.additive import AdditiveAttention
+from keras_transformer.layers.attention.alibi import AlibiAttention
+from keras_transformer.layers.attention.big_bird import BigBirdAttention
+from keras_transformer.layers.attention.chunked import ChunkedAttention
+from keras_transformer.layers.attention.content_based import ContentBasedAttention
+from keras_transformer.layers.attention.dot_product import (
+    DotProductAttention,
+    GeneralAttention,
+    ScaledDotProductAttention,
+)
+from keras_transformer.layers.attention.linformer import LinformerAttention
+from keras_transformer.layers.attention.local import LocalAttention
+from keras_transformer.layers.attention.location_based import LocationBasedAttention
+from keras_transformer.layers.attention.mechanism import SoftmaxAttention, register_mechanism
+from keras_transformer.layers.attention.memory_compressed import MemoryCompressedAttention
+from keras_transformer.layers.attention.relative import ShawAttention, StructuralAttention
+from keras_transformer.layers.attention.rotary import RotaryAttention
+from keras_transformer.layers.attention_recurrence import AttentionRecurrence
+from keras_transformer.layers.convolution import (
+    ConvolutionalDecoderBlock,
+    ConvolutionalEncoderBlock,
+    ConvolutionalMemory,
+    GatedConvolution,
+)
+from keras_transformer.layers.copying import CoverageLoss, PointerGenerator
 from keras_transformer.layers.feed_forward import FeedForward
-from keras_transformer.layers.gated_convolution import GatedConvolution
 from keras_transformer.layers.multi_head_attention import MultiHeadAttention
+from keras_transformer.layers.normalization import RMSNormalization
 from keras_transformer.layers.packed_segments import PackedSegments
-from keras_transformer.layers.pointer_generator import PointerGenerator
 from keras_transformer.layers.pooling import Pooling
-from keras_transformer.layers.positions import SCHEMES, PositionScheme
-from keras_transformer.layers.positions.learned_positions import LearnedPositions
+from keras_transformer.layers.positions import SCHEMES, PositionEncoding
+from keras_transformer.layers.positions.learned_positions import PositionEmbedding
 from keras_transformer.layers.positions.scheme import register_positions
-from keras_transformer.layers.positions.sinusoidal_positions import SinusoidalPositions
-from keras_transformer.layers.positions.structural_positions import StructuralPositions
-from keras_transformer.layers.recurrence.attention_recurrence import AttentionRecurrence
-from keras_transformer.layers.recurrence.bidirectional_recurrence import BidirectionalRecurrence
-from keras_transformer.layers.recurrence.gated_recurrent_unit import GatedRecurrentUnit
-from keras_transformer.layers.recurrence.long_short_term_memory import LongShortTermMemory
-from keras_transformer.layers.rms_normalization import RMSNormalization
+from keras_transformer.layers.positions.sinusoidal_positions import SinePositionEncoding
+from keras_transformer.layers.positions.structural_positions import TreeDepthEncoding
+from keras_transformer.layers.recurrence import (
+    BidirectionalRecurrence,
+    GatedRecurrentUnit,
+    LongShortTermMemory,
+)
 from keras_transformer.layers.token_embedding import TokenEmbedding
-from keras_transformer.layers.transformer_block import TransformerBlock
+from keras_transformer.layers.transformer_block import DecoderBlock, EncoderBlock, TransformerBlock
 from keras_transformer.layers.tree_positions import TreePositions
 
 __all__ = [
     "MECHANISMS",
     "SCHEMES",
-    "Additive",
-    "Alibi",
+    "AdditiveAttention",
+    "AlibiAttention",
     "AttentionMechanism",
     "AttentionRecurrence",
     "BidirectionalRecurrence",
-    "BigBird",
-    "Chunked",
-    "ContentBased",
+    "BigBirdAttention",
+    "ChunkedAttention",
+    "ContentBasedAttention",
     "ConvolutionalDecoderBlock",
     "ConvolutionalEncoderBlock",
     "ConvolutionalMemory",
     "CoverageLoss",
     "DecoderBlock",
-    "DotProduct",
+    "DotProductAttention",
     "EncoderBlock",
     "FeedForward",
     "GatedConvolution",
     "GatedRecurrentUnit",
-    "General",
-    "LearnedPositions",
-    "Linformer",
-    "Local",
-    "LocationBased",
+    "GeneralAttention",
+    "LinformerAttention",
+    "LocalAttention",
+    "LocationBasedAttention",
     "LongShortTermMemory",
-    "MemoryCompressed",
+    "MemoryCompressedAttention",
     "MultiHeadAttention",
     "PackedSegments",
     "PointerGenerator",
     "Pooling",
-    "PositionScheme",
+    "PositionEmbedding",
+    "PositionEncoding",
     "RMSNormalization",
-    "Rotary",
-    "ScaledDotProduct",
-    "ShawRelative",
-    "SinusoidalPositions",
+    "RotaryAttention",
+    "ScaledDotProductAttention",
+    "ShawAttention",
+    "SinePositionEncoding",
     "SoftmaxAttention",
-    "Structural",
-    "StructuralPositions",
+    "StructuralAttention",
     "TokenEmbedding",
     "TransformerBlock",
+    "TreeDepthEncoding",
     "TreePositions",
     "register_mechanism",
     "register_positions",

@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from keras_transformer.checks import (
+from keras_transformer._utils.checks import (
     require_boolean,
     require_choice,
     require_known_width,
@@ -32,7 +32,7 @@ class FeedForward(keras.layers.Layer):
     Shazeer 2020, "GLU Variants Improve Transformer": `(f(x W + b) * (x U + d)) V + c`.
 
     Args:
-        width: F, size of the inner layer.
+        intermediate_dim: F, size of the inner layer.
         activation: "relu", "gelu" or "swish"; or gated: "glu" (sigmoid), "bilinear", "reglu",
             "geglu" or "swiglu".
         dropout: rate on the inner layer's activations.
@@ -48,14 +48,14 @@ class FeedForward(keras.layers.Layer):
     Example:
 
     >>> x = keras.Input((None, 64))
-    >>> y = FeedForward(width=256, activation="swiglu")(x)
+    >>> y = FeedForward(intermediate_dim=256, activation="swiglu")(x)
     >>> keras.Model(x, y).output_shape
     (None, None, 64)
     """
 
     def __init__(
         self,
-        width,
+        intermediate_dim,
         activation="relu",
         dropout=0.0,
         use_bias=True,
@@ -64,7 +64,7 @@ class FeedForward(keras.layers.Layer):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        self.width = require_positive_integer("width", width)
+        self.intermediate_dim = require_positive_integer("intermediate_dim", intermediate_dim)
         self.activation = require_choice("activation", activation, ACTIVATIONS)
         self.dropout = require_rate("dropout", dropout)
         self.use_bias = require_boolean("use_bias", use_bias)
@@ -74,13 +74,13 @@ class FeedForward(keras.layers.Layer):
         self.supports_masking = True
 
     def build(self, inputs_shape):
-        model_width = require_known_width("inputs", inputs_shape)
+        hidden_dim = require_known_width("inputs", inputs_shape)
         activation = GATES.get(self.activation, self.activation)
-        self.inner = self._dense("inner", model_width, self.width, activation)
+        self.inner = self._dense("inner", hidden_dim, self.intermediate_dim, activation)
         self.linear = None
         if self.activation in GATES:
-            self.linear = self._dense("linear", model_width, self.width)
-        self.outer = self._dense("outer", self.width, model_width)
+            self.linear = self._dense("linear", hidden_dim, self.intermediate_dim)
+        self.outer = self._dense("outer", self.intermediate_dim, hidden_dim)
         self.built = True
 
     def _dense(self, name, input_width, units, activation=None):
@@ -111,7 +111,7 @@ class FeedForward(keras.layers.Layer):
     def get_config(self):
         return {
             **super().get_config(),
-            "width": self.width,
+            "intermediate_dim": self.intermediate_dim,
             "activation": self.activation,
             "dropout": self.dropout,
             "use_bias": self.use_bias,

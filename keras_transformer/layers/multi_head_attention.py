@@ -4,7 +4,7 @@ import keras
 import tensorflow as tf
 from keras import ops
 
-from keras_transformer.checks import (
+from keras_transformer._utils.checks import (
     require_boolean,
     require_broadcastable,
     require_divisible,
@@ -18,7 +18,7 @@ from keras_transformer.layers.attention.mechanism import (
     make_mechanism,
     serialize_mechanism,
 )
-from keras_transformer.layers.growing_cache import GrowingCache
+from keras_transformer.layers.kv_cache import GrowingCache
 
 
 def symbolic(cache):
@@ -49,7 +49,7 @@ class MultiHeadAttention(keras.layers.Layer):
 
     Args:
         num_heads: H, heads of the queries.
-        head_width: D, size of a head; by default M / H, which must be whole.
+        key_dim: D, size of a head; by default M / H, which must be whole.
         num_key_value_heads: heads of keys and values, each shared by H over this many queries'
             heads; by default H.
         mechanism: a name of `keras_transformer.layers.MECHANISMS`, or an instance to take after.
@@ -63,7 +63,7 @@ class MultiHeadAttention(keras.layers.Layer):
         attention_mask: boolean, True = attend: `[B, T, S]`, or `[B, H, T, S]` with 1 allowed for
             any axis but the last.
         use_causal_mask: whether a query sees only keys up to its own position.
-        return_weights: whether to return the weights `[B, H, T, S]` (before dropout) as well.
+        return_attention_scores: whether to return the weights `[B, H, T, S]` (before dropout) as well.
         cache: for self-attention over what came before: what `initial_cache` gave, or the call
             before this one. The updated cache is returned last.
         offset: number of positions already in the cache; with those of `query` it must not be
@@ -88,7 +88,7 @@ class MultiHeadAttention(keras.layers.Layer):
     def __init__(
         self,
         num_heads,
-        head_width=None,
+        key_dim=None,
         num_key_value_heads=None,
         mechanism="scaled_dot_product",
         dropout=0.0,
@@ -99,9 +99,9 @@ class MultiHeadAttention(keras.layers.Layer):
     ):
         super().__init__(**kwargs)
         self.num_heads = require_positive_integer("num_heads", num_heads)
-        self.head_width = head_width
-        if head_width is not None:
-            require_positive_integer("head_width", head_width)
+        self.key_dim = key_dim
+        if key_dim is not None:
+            require_positive_integer("key_dim", key_dim)
         self.num_key_value_heads = require_positive_integer(
             "num_key_value_heads", num_heads if num_key_value_heads is None else num_key_value_heads
         )
@@ -118,21 +118,21 @@ class MultiHeadAttention(keras.layers.Layer):
         self.supports_masking = True
 
     def build(self, query_shape, memory_shape=None):
-        self.width = width = require_known_width("query", query_shape)
-        if self.head_width is None:
-            self.head_width = require_divisible("width", width, "num_heads", self.num_heads)
-        memory_width = width
+        self.hidden_dim = hidden_dim = require_known_width("query", query_shape)
+        if self.key_dim is None:
+            self.key_dim = require_divisible("hidden_dim", hidden_dim, "num_heads", self.num_heads)
+        memory_width = hidden_dim
         if memory_shape is not None:
             memory_width = require_known_width("memory", memory_shape)
-        query_units = self.num_heads * self.head_width
-        key_units = self.num_key_value_heads * self.head_width
-        self.query_projection = self._projection("query", width, query_units)
+        query_units = self.num_heads * self.key_dim
+        key_units = self.num_key_value_heads * self.key_dim
+        self.query_projection = self._projection("query", hidden_dim, query_units)
         self.key_projection = None
         if self.mechanism.reads_keys:
             self.key_projection = self._projection("key", memory_width, key_units)
         self.value_projection = self._projection("value", memory_width, key_units)
-        self.output_projection = self._projection("output", query_units, width)
-        heads_shape = (None, self.num_heads, None, self.head_width)
+        self.output_projection = self._projection("output", query_units, hidden_dim)
+        heads_shape = (None, self.num_heads, None, self.key_dim)
         self.mechanism.build(heads_shape, heads_shape, heads_shape)
         self.built = True
 
@@ -155,7 +155,7 @@ class MultiHeadAttention(keras.layers.Layer):
         memory=None,
         attention_mask=None,
         use_causal_mask=False,
-        return_weights=False,
+        return_attention_scores=False,
         cache=None,
         offset=0,
         projected_memory=None,
@@ -195,11 +195,11 @@ class MultiHeadAttention(keras.layers.Layer):
             attention_mask=self._merge_masks(attention_mask, keys_and_values["mask"]),
             query_offset=offset,
             use_causal_mask=use_causal_mask,
-            return_weights=return_weights,
+            return_attention_scores=return_attention_scores,
             training=training,
             **({} if relations is None else {"relations": relations}),
         )
-        context, *weights = context if return_weights else (context,)
+        context, *weights = context if return_attention_scores else (context,)
         joined = self._join(context)
         if projected_memory is not None:
             joined = ops.reshape(joined, shape)
@@ -217,13 +217,13 @@ class MultiHeadAttention(keras.layers.Layer):
         if not self.built:
             raise ValueError(
                 f"MultiHeadAttention '{self.name}' does not know its shapes yet. Call it once, or "
-                "build((None, None, width)), before initial_cache."
+                "build((None, None, hidden_dim)), before initial_cache."
             )
         if max_length is None:
             return GrowingCache.empty(
-                batch_size, self.num_key_value_heads, self.head_width, self.compute_dtype
+                batch_size, self.num_key_value_heads, self.key_dim, self.compute_dtype
             )
-        shape = (batch_size, self.num_key_value_heads, max_length, self.head_width)
+        shape = (batch_size, self.num_key_value_heads, max_length, self.key_dim)
         return {
             "key": ops.zeros(shape, dtype=self.compute_dtype),
             "value": ops.zeros(shape, dtype=self.compute_dtype),
@@ -244,20 +244,20 @@ class MultiHeadAttention(keras.layers.Layer):
 
     def _split(self, projection, inputs, num_heads):
         """Projects `[B, T, M]` to heads `[B, H, T, D]`."""
-        _, length, width = inputs.shape
+        _, length, hidden_dim = inputs.shape
         # Two dimensions, because the gradient of a three-dimensional product is built row by row.
-        projected = projection(ops.reshape(inputs, (-1, width)))  # [B·T, H·D]
+        projected = projection(ops.reshape(inputs, (-1, hidden_dim)))  # [B·T, H·D]
         # With a length that is known, the batch follows: no arithmetic with shapes at each step.
         rows = (-1, length) if length else ops.shape(inputs)[:2]
-        heads = ops.reshape(projected, (*rows, num_heads, self.head_width))
+        heads = ops.reshape(projected, (*rows, num_heads, self.key_dim))
         return ops.transpose(heads, (0, 2, 1, 3))
 
     def _join(self, context):
         """Projects heads `[B, H, T, D]` back to `[B, T, M]`."""
-        _, num_heads, length, head_width = context.shape
-        flat = ops.reshape(ops.transpose(context, (0, 2, 1, 3)), (-1, num_heads * head_width))
+        _, num_heads, length, key_dim = context.shape
+        flat = ops.reshape(ops.transpose(context, (0, 2, 1, 3)), (-1, num_heads * key_dim))
         rows = (-1, length) if length else (ops.shape(context)[0], ops.shape(context)[2])
-        return ops.reshape(self.output_projection(flat), (*rows, self.width))
+        return ops.reshape(self.output_projection(flat), (*rows, self.hidden_dim))
 
     def _share(self, heads):
         """Repeats keys or values `[B, K, S, D]` for the queries' heads that share them."""
@@ -266,7 +266,7 @@ class MultiHeadAttention(keras.layers.Layer):
 
     def _extend(self, cache, new, offset):
         """The cache with keys, values and mask of the T positions from `offset` on filled in."""
-        batch_size, heads, length, width = ops.shape(new["key"])
+        batch_size, heads, length, hidden_dim = ops.shape(new["key"])
         if new["mask"] is None:
             new = {**new, "mask": ops.ones((batch_size, length), dtype="bool")}
         positions = offset + tf.range(length)  # [T]
@@ -277,8 +277,8 @@ class MultiHeadAttention(keras.layers.Layer):
             return tf.tensor_scatter_nd_update(old, tf.stack(places, axis=-1), fresh)
 
         def write_heads(old, fresh):
-            flat_old = tf.reshape(old, [-1, tf.shape(old)[2], width])  # [B·K, L, D]
-            flat_fresh = tf.reshape(fresh, [-1, length, width])  # [B·K, T, D]
+            flat_old = tf.reshape(old, [-1, tf.shape(old)[2], hidden_dim])  # [B·K, L, D]
+            flat_fresh = tf.reshape(fresh, [-1, length, hidden_dim])  # [B·K, T, D]
             return tf.reshape(write(flat_old, flat_fresh, batch_size * heads), tf.shape(old))
 
         return {
@@ -289,10 +289,10 @@ class MultiHeadAttention(keras.layers.Layer):
 
     def _side_by_side(self, query, projected_memory):
         """Hypotheses `[B·N, T, M]` as `[B, N·T, M]`: to their memory they are so many queries."""
-        rows, length, width = ops.shape(query)
+        rows, length, hidden_dim = ops.shape(query)
         batch_size = ops.shape(projected_memory["key"])[0]
         hypotheses = rows // ops.maximum(batch_size, 1)
-        return ops.reshape(query, (batch_size, hypotheses * length, width))
+        return ops.reshape(query, (batch_size, hypotheses * length, hidden_dim))
 
     def _one_below_the_other(self, weights, shape):
         """Weights `[B, H, N·T, S]` as `[B·N, H, T, S]`, for hypotheses of `shape` `[B·N, T, M]`."""
@@ -371,7 +371,7 @@ class MultiHeadAttention(keras.layers.Layer):
         memory=None,
         attention_mask=None,
         use_causal_mask=False,
-        return_weights=False,
+        return_attention_scores=False,
         cache=None,
         projected_memory=None,
         relations=None,
@@ -381,7 +381,7 @@ class MultiHeadAttention(keras.layers.Layer):
             query, memory, projected_memory, attention_mask, use_causal_mask, cache, relations
         )
         outputs = [keras.KerasTensor(query.shape, dtype=self.compute_dtype)]
-        if return_weights:
+        if return_attention_scores:
             key_length = known_key_length(query, memory, projected_memory, cache)
             weights_shape = (query.shape[0], self.num_heads, query.shape[1], key_length)
             outputs.append(keras.KerasTensor(weights_shape, dtype=self.compute_dtype))
@@ -396,7 +396,7 @@ class MultiHeadAttention(keras.layers.Layer):
         return {
             **super().get_config(),
             "num_heads": self.num_heads,
-            "head_width": self.head_width,
+            "key_dim": self.key_dim,
             "num_key_value_heads": self.num_key_value_heads,
             "mechanism": serialize_mechanism(self.mechanism),
             "dropout": self.dropout,

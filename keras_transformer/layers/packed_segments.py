@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from keras_transformer.checks import require_integer
+from keras_transformer._utils.checks import require_integer
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")

@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from keras_transformer.checks import require_choice, require_rank
+from keras_transformer._utils.checks import require_choice, require_rank
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")

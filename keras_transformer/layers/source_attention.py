@@ -44,7 +44,9 @@ class AttendedSource(NamedTuple):
         return self._replace(key=tf.nest.map_structure(add, self.key, mark))
 
 
-def attend_to_source(mechanism, query, source, position, return_weights=False, training=None):
+def attend_to_source(
+    mechanism, query, source, position, return_attention_scores=False, training=None
+):
     """Lets each query attend to its source, with one head and without projections.
 
     Args:
@@ -53,7 +55,7 @@ def attend_to_source(mechanism, query, source, position, return_weights=False, t
             of N hypotheses that share a source, to which they are N·T queries.
         source: an `AttendedSource`.
         position: of the first query in its sequence.
-        return_weights: whether the weights are wanted.
+        return_attention_scores: whether the weights are wanted.
         training: see Keras.
 
     Returns:
@@ -71,11 +73,11 @@ def attend_to_source(mechanism, query, source, position, return_weights=False, t
         source.value[:, None],
         attention_mask=None if source.mask is None else source.mask[:, None, None, :],
         query_offset=position,
-        return_weights=return_weights,
+        return_attention_scores=return_attention_scores,
         training=training,
     )
-    context, weights = attended if return_weights else (attended, None)
+    context, weights = attended if return_attention_scores else (attended, None)
     context = tf.ensure_shape(tf.reshape(context, tf.shape(query)), query.shape)
-    if return_weights:
+    if return_attention_scores:
         weights = tf.reshape(weights, [rows, length, keys])
     return context, weights

@@ -1,13 +1,53 @@
 """Token ids to vectors, and back to logits with the same table."""
 
+import dataclasses
 import math
+from typing import Any
 
 import keras
 import tensorflow as tf
 from keras import ops
 
-from keras_transformer.checks import require_integer, require_positive_integer
-from keras_transformer.layers.projected_logits import Projection, remember_projection
+from keras_transformer._utils.checks import require_integer, require_positive_integer
+
+# Keras hands tensors from model to loss and metrics as they are, and its own implicit masks ride
+# along in the same way.
+_ATTRIBUTE = "_keras_transformer_projection"
+
+
+@dataclasses.dataclass(frozen=True)
+class Projection:
+    """How logits were made: `states · tableᵀ`.
+
+    Attributes:
+        states: `[N, M]`, one row for each row of logits.
+        table: `[V, M]`.
+        rows: the shape of the logits without their last axis, an int32 tensor of one dimension.
+        is_training: whether the gradient is going to be asked for.
+        found: what loss and metrics have computed from it, for one another.
+    """
+
+    states: Any
+    table: Any
+    rows: Any
+    is_training: bool
+    found: dict = dataclasses.field(default_factory=dict)
+
+
+def remember_projection(logits, projection):
+    """Marks logits `[..., V]` with the `Projection` that they came from, and returns them.
+
+    What a graph makes and nobody uses is not computed. So when a loss takes the projection, the
+    logits themselves are never there. Any operation on them gives a tensor without the mark.
+    """
+    setattr(logits, _ATTRIBUTE, projection)
+    return logits
+
+
+def projection_of(logits):
+    """Returns the `Projection` that logits were made by, or None if it is not known."""
+    return getattr(logits, _ATTRIBUTE, None)
+
 
 #: So many rows at most are multiplied with the table as it is stored: to transpose 8,000 rows takes
 #: about as long as 16 steps of 4 rows gain.
@@ -25,7 +65,7 @@ class TokenEmbedding(keras.layers.Layer):
 
     Args:
         vocabulary_size: number of tokens, V.
-        width: size of a vector, M.
+        hidden_dim: size of a vector, M.
         padding_id: the id that stands for no token.
         scale: whether vectors are multiplied by sqrt(M), so that they are not drowned by positions
             of size 1.
@@ -42,7 +82,7 @@ class TokenEmbedding(keras.layers.Layer):
     Example:
 
     >>> ids = keras.Input((None,), dtype="int32")
-    >>> embedding = TokenEmbedding(vocabulary_size=1000, width=64)
+    >>> embedding = TokenEmbedding(vocabulary_size=1000, hidden_dim=64)
     >>> logits = embedding(embedding(ids), reverse=True)
     >>> keras.Model(ids, logits).count_params()
     64000
@@ -51,7 +91,7 @@ class TokenEmbedding(keras.layers.Layer):
     def __init__(
         self,
         vocabulary_size,
-        width,
+        hidden_dim,
         padding_id=0,
         scale=True,
         embeddings_initializer=None,
@@ -59,7 +99,7 @@ class TokenEmbedding(keras.layers.Layer):
     ):
         super().__init__(**kwargs)
         self.vocabulary_size = require_positive_integer("vocabulary_size", vocabulary_size)
-        self.width = require_positive_integer("width", width)
+        self.hidden_dim = require_positive_integer("hidden_dim", hidden_dim)
         self.padding_id = require_integer("padding_id", padding_id, minimum=0)
         if self.padding_id >= self.vocabulary_size:
             raise ValueError(
@@ -68,14 +108,14 @@ class TokenEmbedding(keras.layers.Layer):
             )
         self.scale = bool(scale)
         self.embeddings_initializer = keras.initializers.get(
-            embeddings_initializer or keras.initializers.RandomNormal(stddev=width**-0.5)
+            embeddings_initializer or keras.initializers.RandomNormal(stddev=hidden_dim**-0.5)
         )
         self.supports_masking = True
 
     def build(self, inputs_shape):
         self.embeddings = self.add_weight(
             name="embeddings",
-            shape=(self.vocabulary_size, self.width),
+            shape=(self.vocabulary_size, self.hidden_dim),
             initializer=self.embeddings_initializer,
         )
         self.built = True
@@ -84,7 +124,7 @@ class TokenEmbedding(keras.layers.Layer):
         self._check(inputs, reverse)
         if reverse:
             # Two dimensions: the gradient of a three-dimensional product is built row by row.
-            flat = ops.reshape(inputs, (-1, self.width))  # [B·T, M]
+            flat = ops.reshape(inputs, (-1, self.hidden_dim))  # [B·T, M]
             table = tf.convert_to_tensor(self.embeddings)
             logits = tf.matmul(flat, table, transpose_b=True)  # [B·T, V]
             logits = ops.cast(logits, self.logits_dtype)
@@ -92,7 +132,7 @@ class TokenEmbedding(keras.layers.Layer):
             projection = Projection(flat, table, tf.shape(inputs)[:-1], bool(training))
             return remember_projection(logits, projection)
         embedded = tf.gather(self.embeddings, inputs)  # [..., M]
-        return embedded * math.sqrt(self.width) if self.scale else embedded
+        return embedded * math.sqrt(self.hidden_dim) if self.scale else embedded
 
     def output_kernel(self, rows):
         """The table in the layout in which `to_logits` multiplies it fastest without XLA.
@@ -116,7 +156,7 @@ class TokenEmbedding(keras.layers.Layer):
             states: `[B, T, M]`.
             kernel: from `output_kernel`, made once for all steps; None under XLA.
         """
-        rows = tf.reshape(states, [-1, self.width])  # [B·T, M]
+        rows = tf.reshape(states, [-1, self.hidden_dim])  # [B·T, M]
         logits = self._multiply_few(rows) if kernel is None else self._multiply(rows, kernel)
         shape = tf.concat([tf.shape(states)[:2], [self.vocabulary_size]], axis=0)
         logits = tf.reshape(tf.cast(logits, self.logits_dtype), shape)
@@ -170,15 +210,17 @@ class TokenEmbedding(keras.layers.Layer):
     def compute_output_shape(self, inputs_shape, reverse=False):
         if reverse:
             return (*inputs_shape[:-1], self.vocabulary_size)
-        return (*inputs_shape, self.width)
+        return (*inputs_shape, self.hidden_dim)
 
     def _check(self, inputs, reverse):
         dtype = keras.backend.standardize_dtype(inputs.dtype)
         is_float = keras.backend.is_float_dtype(dtype)
-        if reverse and not (is_float and len(inputs.shape) > 1 and inputs.shape[-1] == self.width):
+        if reverse and not (
+            is_float and len(inputs.shape) > 1 and inputs.shape[-1] == self.hidden_dim
+        ):
             raise ValueError(
                 f"TokenEmbedding '{self.name}' in reverse takes floating-point vectors "
-                f"[..., {self.width}]; got {dtype} {tuple(inputs.shape)}."
+                f"[..., {self.hidden_dim}]; got {dtype} {tuple(inputs.shape)}."
             )
         if not reverse and is_float:
             raise ValueError(
@@ -191,7 +233,7 @@ class TokenEmbedding(keras.layers.Layer):
         return {
             **super().get_config(),
             "vocabulary_size": self.vocabulary_size,
-            "width": self.width,
+            "hidden_dim": self.hidden_dim,
             "padding_id": self.padding_id,
             "scale": self.scale,
             "embeddings_initializer": keras.initializers.serialize(self.embeddings_initializer),

@@ -3,8 +3,8 @@
 import keras
 import tensorflow as tf
 
-from keras_transformer.checks import require_choice
-from keras_transformer.layers.attention.structural import UNRELATED
+from keras_transformer._utils.checks import require_choice
+from keras_transformer.layers.attention.relative import UNRELATED
 
 KINDS = ("absolute", "relative", "both")
 

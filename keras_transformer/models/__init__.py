@@ -1,7 +1,7 @@
 """Functional models, one a file."""
 
+from keras_transformer.models.base import MODELS
 from keras_transformer.models.config import PRESETS
-from keras_transformer.models.configured_model import MODELS
 from keras_transformer.models.convolutional import ConvolutionalSeq2Seq, ConvolutionalSeq2SeqConfig
 from keras_transformer.models.encoder import Memory
 from keras_transformer.models.language_model import LanguageModel, LanguageModelConfig

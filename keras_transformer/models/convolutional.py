@@ -1,28 +1,148 @@
 """Convolutional sequence to sequence: words know each other through windows."""
 
 import dataclasses
+from typing import NamedTuple
 
 import keras
+import tensorflow as tf
+from keras import ops
 
-from keras_transformer.checks import require_choice, require_positive_integer
+from keras_transformer._utils.checks import require_choice, require_positive_integer, require_rank
+from keras_transformer.layers.convolution import (
+    ConvolutionalDecoderBlock,
+    ConvolutionalEncoderBlock,
+    ConvolutionalMemory,
+)
+from keras_transformer.layers.dropout import Dropout
 from keras_transformer.layers.positions import SCHEMES
-from keras_transformer.models.convolutional_decoder import ConvolutionalDecoder
-from keras_transformer.models.convolutional_encoder import ConvolutionalEncoder
-from keras_transformer.models.embedding_tables import make_tables
-from keras_transformer.models.output_head import OutputHead
-from keras_transformer.models.source_config import SourceConfig
-from keras_transformer.models.source_model import SourceModel
+from keras_transformer.layers.transformer_block import as_tuple
+from keras_transformer.models.base import SourceModel
+from keras_transformer.models.config import SourceConfig
+from keras_transformer.models.decoder import StepwiseDecoder
+from keras_transformer.models.encoder import TokenReader
+from keras_transformer.models.heads import OutputHead, make_tables
+
+
+class ValuedMemory(NamedTuple):
+    """A `Memory` whose values are not its states.
+
+    Attributes:
+        states: `[B, S, M]`, the keys.
+        mask: boolean `[B, S]`, False for padding.
+        values: `[B, S, M]`.
+        ids: int32 `[B, S]`, the tokens themselves, for a decoder that copies them.
+    """
+
+    states: tf.Tensor
+    mask: tf.Tensor
+    values: tf.Tensor
+    ids: tf.Tensor
+
+
+class ConvolutionalEncoder(TokenReader):
+    """Blocks on top of each other: n of them see windows of n·(kernel_width - 1) + 1 tokens.
+
+    Args: see `TokenReader`; the config is a `ConvolutionalSeq2SeqConfig`.
+    """
+
+    def __init__(self, config, embedding, name="encoder", dtype=None):
+        super().__init__(config, embedding, name, dtype, config.position_scheme)
+        self.blocks = [
+            ConvolutionalEncoderBlock(
+                config.kernel_width, config.dropout, name=f"{name}_{i}", dtype=dtype
+            )
+            for i in range(config.num_encoder_layers)
+        ]
+        self.memory = ConvolutionalMemory(
+            config.num_decoder_layers, name=f"{name}_memory", dtype=dtype
+        )
+
+    def __call__(self, ids, training=None):
+        """Keys, with an implicit mask, and values, each `[B, S, M]`, of tokens `[B, S]`."""
+        states = embedded = self.embed(ids, training)
+        for block in self.blocks:
+            states = block(states, training=training)
+        return self.memory(states, embedded, training=training)
+
+    def encode(self, ids):
+        """The `ValuedMemory` of tokens `[B, S]`."""
+        ids = require_rank("source", tf.convert_to_tensor(ids), {2: "B, S"})
+        keys, values = self(ids, training=False)
+        return ValuedMemory(keys, self.embedding.compute_mask(ids), values, ids)
+
+
+class ConvolutionalDecoder(StepwiseDecoder, TokenReader):
+    """Blocks on top of each other, each of which attends to the memory.
+
+    Args: see `TokenReader`; the config is a `ConvolutionalSeq2SeqConfig`, and
+        head: the `OutputHead` that gives the logits.
+    """
+
+    def __init__(self, config, embedding, head, name="decoder", dtype=None):
+        super().__init__(config, embedding, name, dtype, config.position_scheme)
+        self.head = head
+        self.blocks = [
+            ConvolutionalDecoderBlock(
+                config.kernel_width,
+                config.mechanism("attention"),
+                config.dropout,
+                name=f"{name}_{i}",
+                dtype=dtype,
+            )
+            for i in range(config.num_decoder_layers)
+        ]
+        self.last_dropout = Dropout(config.dropout, name=f"{name}_last_dropout", dtype=dtype)
+
+    def run(self, ids, memory, state, training, return_attention_scores):
+        """See `StepwiseDecoder.run`; the memory is keys and values, each `[B, S, M]`."""
+        key, value = (state["memory"]["states"], state["memory"]["values"]) if state else memory
+        position = state["position"] if state else 0
+        given = {"key_mask": state["memory"]["mask"], "offset": position} if state else {}
+        states = embedded = self.embed(ids, training, offset=position)
+        weights, caches = [], []
+        for i, block in enumerate(self.blocks):
+            states, *extras = as_tuple(
+                block(
+                    states,
+                    embedded,
+                    key,
+                    value,
+                    cache=state and state["layers"][i],
+                    return_attention_scores=return_attention_scores,
+                    training=training,
+                    **given,
+                )
+            )
+            if return_attention_scores:
+                weights.append({"cross": ops.expand_dims(extras.pop(0), 1)})
+            caches += extras
+        return self.last_dropout(states, training=training), weights, caches
+
+    def initial_state(self, batch_size, max_length, memory):
+        """The state before the first token; see `Decoder.initial_state`.
+
+        Its "layers" are the last inputs of each block, `[B, kernel_width - 1, M]`, however long the
+        target becomes.
+        """
+        _, has_kernels = self.plan(max_length)
+        state = {
+            "position": tf.constant(0, tf.int32),
+            "layers": [block.initial_cache(batch_size) for block in self.blocks],
+            "memory": {name: getattr(memory, name) for name in ("states", "values", "mask")},
+        }
+        return {**state, **self.head.initial_state(batch_size, memory, has_kernels)}
+
 
 #: Sizes by name. `depth` is the number of blocks of encoder and decoder each.
 CONVOLUTIONAL_PRESETS = {
-    # Of the width of the Transformer of that name.
-    "tiny": {"depth": 4, "width": 128},
+    # Of the hidden_dim of the Transformer of that name.
+    "tiny": {"depth": 4, "hidden_dim": 128},
     # Gehring et al. 2017, section 5.6, for summaries
-    "small": {"depth": 6, "width": 256},
+    "small": {"depth": 6, "hidden_dim": 256},
     # Gehring et al. 2017, section 5.1, for WMT'16 English to Romanian
-    "base": {"depth": 20, "width": 512},
+    "base": {"depth": 20, "hidden_dim": 512},
     # As deep as their model for WMT'14 English to German, whose widths run from 512 to 2048.
-    "big": {"depth": 15, "width": 768},
+    "big": {"depth": 15, "hidden_dim": 768},
 }
 
 

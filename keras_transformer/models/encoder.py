@@ -5,9 +5,65 @@ from typing import NamedTuple
 import keras
 import tensorflow as tf
 
-from keras_transformer.checks import require_rank
-from keras_transformer.layers import EncoderBlock, StructuralPositions, TreePositions
-from keras_transformer.models.stack import Stack
+from keras_transformer._utils.checks import require_rank
+from keras_transformer.layers import EncoderBlock, TreeDepthEncoding, TreePositions
+from keras_transformer.layers.dropout import Dropout
+from keras_transformer.layers.normalization import make_normalization
+from keras_transformer.layers.positions import SCHEMES, make_positions
+
+
+class TokenReader:
+    """Embedding, positions and dropout.
+
+    Encoders and decoders are plain objects that hold Keras layers. Called with symbolic tensors
+    they lay the graph of a functional model; called with real ones they run the same layers. That
+    is how training, encoding and decoding step by step share one forward pass.
+
+    Args:
+        config: a `SequenceConfig`.
+        embedding: the `TokenEmbedding` that reads the tokens.
+        name: prefix of the layers' names.
+        dtype: their dtype policy.
+        scheme: the scheme of positions by its registered name, or None.
+    """
+
+    def __init__(self, config, embedding, name, dtype, scheme):
+        self.config = config
+        self.embedding = embedding
+        self.positions = None
+        if scheme is not None:
+            bound = {"max_length": config.max_length} if SCHEMES[scheme].is_bounded else {}
+            self.positions = make_positions(scheme, name=f"{name}_positions", dtype=dtype, **bound)
+        self.dropout = Dropout(config.dropout, name=f"{name}_dropout", dtype=dtype)
+
+    def embed(self, ids, training=None, **where):
+        """Embedded tokens `[B, T, M]`; `where` tells their positions, see `place`."""
+        return self.dropout(self.place(self.embedding(ids), **where), training=training)
+
+    def place(self, embedded, **where):
+        """Vectors `[B, T, M]` that are marked with their positions, see `PositionEncoding`."""
+        return embedded if self.positions is None else self.positions(embedded, **where)
+
+
+class Stack(TokenReader):
+    """What reads the tokens before a stack of blocks, and the last normalization after it.
+
+    Args: see `TokenReader`; the config is a `ModelConfig`, and
+        field: its field that names the mechanism of the blocks' self-attention.
+    """
+
+    def __init__(self, config, embedding, name, dtype, field="attention"):
+        super().__init__(config, embedding, name, dtype, config.position_scheme_beside(field))
+        self.field = field
+        self.norm = None
+        if config.normalize_first:  # nothing has normalized the last block's sum yet
+            self.norm = make_normalization(
+                config.normalization, epsilon=config.epsilon, name=f"{name}_norm", dtype=dtype
+            )
+
+    def finish(self, states):
+        """What leaves the stack, `[B, T, M]`."""
+        return states if self.norm is None else self.norm(states)
 
 
 class Memory(NamedTuple):
@@ -50,16 +106,16 @@ class Encoder(MemoryMaker, Stack):
         if tree_positions != "none":
             self.trees = TreePositions(tree_positions, name=f"{name}_trees", dtype=dtype)
         if tree_positions in ("absolute", "both"):
-            self.structure = StructuralPositions(name=f"{name}_structure", dtype=dtype)
+            self.structure = TreeDepthEncoding(name=f"{name}_structure", dtype=dtype)
         self.blocks = [
             EncoderBlock(**config.block_settings(self.field), name=f"{name}_{i}", dtype=dtype)
             for i in range(num_layers)
         ]
 
-    def __call__(self, ids, training=None, return_weights=False, words=None, heads=None):
+    def __call__(self, ids, training=None, return_attention_scores=False, words=None, heads=None):
         """States `[B, S, M]` of tokens `[B, S]`, with an implicit mask.
 
-        With `return_weights`, also a list of each block's attention weights `[B, H, S, S]`. Where
+        With `return_attention_scores`, also a list of each block's attention weights `[B, H, S, S]`. Where
         the encoder reads trees, `words` and `heads` tell them, see `TreePositions`.
         """
         places = self._places(words, heads)
@@ -67,13 +123,16 @@ class Encoder(MemoryMaker, Stack):
         relations, weights = places.get("relations"), []
         for block in self.blocks:
             states = block(
-                states, return_weights=return_weights, relations=relations, training=training
+                states,
+                return_attention_scores=return_attention_scores,
+                relations=relations,
+                training=training,
             )
-            if return_weights:
+            if return_attention_scores:
                 states, block_weights = states
                 weights.append(block_weights)
         states = self.finish(states)
-        return (states, weights) if return_weights else states
+        return (states, weights) if return_attention_scores else states
 
     def place(self, embedded, depths=None, **where):
         placed = super().place(embedded, **where)

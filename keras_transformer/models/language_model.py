@@ -6,10 +6,10 @@ import keras
 import tensorflow as tf
 
 from keras_transformer.layers import TokenEmbedding
+from keras_transformer.models.base import ConfiguredModel
 from keras_transformer.models.config import ModelConfig
-from keras_transformer.models.configured_model import ConfiguredModel
 from keras_transformer.models.decoder import Decoder
-from keras_transformer.models.output_head import OutputHead
+from keras_transformer.models.heads import OutputHead
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -61,7 +61,11 @@ class LanguageModel(ConfiguredModel):
     def __init__(self, config, dtype=None, **kwargs):
         dtype = self.check(config, dtype)
         embedding = TokenEmbedding(
-            config.vocabulary_size, config.width, config.padding_id, name="embedding", dtype=dtype
+            config.vocabulary_size,
+            config.hidden_dim,
+            config.padding_id,
+            name="embedding",
+            dtype=dtype,
         )
         head = OutputHead(embedding, dtype)
         decoder = Decoder(config, embedding, head, config.num_layers, dtype=dtype)
@@ -119,6 +123,9 @@ class LanguageModel(ConfiguredModel):
         """
         segments = None if segments is None else tf.convert_to_tensor(segments)
         _, weights = self.decoder(
-            tf.convert_to_tensor(target), segments=segments, training=False, return_weights=True
+            tf.convert_to_tensor(target),
+            segments=segments,
+            training=False,
+            return_attention_scores=True,
         )
         return {"decoder": tf.stack([block["self"] for block in weights], axis=1)}

@@ -5,10 +5,10 @@ import dataclasses
 import keras
 import tensorflow as tf
 
-from keras_transformer.checks import require_choice, require_positive_integer
+from keras_transformer._utils.checks import require_choice, require_positive_integer
 from keras_transformer.layers import Pooling, TokenEmbedding
+from keras_transformer.models.base import ConfiguredModel
 from keras_transformer.models.config import ModelConfig
-from keras_transformer.models.configured_model import ConfiguredModel
 from keras_transformer.models.encoder import Encoder
 
 
@@ -61,7 +61,11 @@ class TextEncoder(ConfiguredModel):
     def __init__(self, config, dtype=None, **kwargs):
         dtype = self.check(config, dtype)
         embedding = TokenEmbedding(
-            config.vocabulary_size, config.width, config.padding_id, name="embedding", dtype=dtype
+            config.vocabulary_size,
+            config.hidden_dim,
+            config.padding_id,
+            name="embedding",
+            dtype=dtype,
         )
         encoder = Encoder(config, embedding, config.num_layers, dtype=dtype)
         inputs = {"source": keras.Input((None,), dtype="int32", name="source")}
@@ -88,5 +92,5 @@ class TextEncoder(ConfiguredModel):
 
     def attention_weights(self, source):
         """All attention weights of a pass: `{"encoder": [B, N, H, S, S]}` for N blocks."""
-        _, weights = self.encoder(tf.convert_to_tensor(source), False, return_weights=True)
+        _, weights = self.encoder(tf.convert_to_tensor(source), False, return_attention_scores=True)
         return {"encoder": tf.stack(weights, axis=1)}

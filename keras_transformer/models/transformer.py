@@ -5,15 +5,19 @@ import dataclasses
 import keras
 import tensorflow as tf
 
-from keras_transformer.checks import require_choice
+from keras_transformer._utils.checks import require_choice
 from keras_transformer.layers.attention import MECHANISMS
 from keras_transformer.layers.tree_positions import KINDS
+from keras_transformer.models.base import SourceModel
 from keras_transformer.models.config import ModelConfig
 from keras_transformer.models.decoder import Decoder
-from keras_transformer.models.embedding_tables import make_tables, require_shareable
 from keras_transformer.models.encoder import Encoder
-from keras_transformer.models.output_head import OutputHead, require_usable_output
-from keras_transformer.models.source_model import SourceModel
+from keras_transformer.models.heads import (
+    OutputHead,
+    make_tables,
+    require_shareable,
+    require_usable_output,
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -22,7 +26,7 @@ class TransformerConfig(ModelConfig):
 
     Attributes: those of `ModelConfig`, and
         target_vocabulary_size: number of target tokens, where they are not the source's.
-        encoder_layers, decoder_layers: numbers of blocks.
+        num_encoder_layers, num_decoder_layers: numbers of blocks.
         encoder_attention, encoder_attention_options: mechanism of the encoder's self-attention,
             where it is not `attention`. With `tree_positions` "relative" or "both" it must read
             relations, and is "structural" where nothing else is said.
@@ -37,14 +41,14 @@ class TransformerConfig(ModelConfig):
         coverage_weight: of the loss for attending to the same place again; 0 for none. Why coverage
             is no input of the attention here, as in `RecurrentSeq2Seq`, is told by `CoverageLoss`.
         tree_positions: what the encoder knows about the dependency trees of its sentences:
-            "absolute", the depth of each token, see `StructuralPositions`; "relative", the distance
-            of each two, see `Structural`; "both"; or "none". The trees come as two more inputs,
+            "absolute", the depth of each token, see `TreeDepthEncoding`; "relative", the distance
+            of each two, see `StructuralAttention`; "both"; or "none". The trees come as two more inputs,
             "source_words" and "source_heads", see `TreePositions`.
     """
 
     target_vocabulary_size: int | None = None
-    encoder_layers: int = 6
-    decoder_layers: int = 6
+    num_encoder_layers: int = 6
+    num_decoder_layers: int = 6
     encoder_attention: str | None = None
     encoder_attention_options: dict = dataclasses.field(default_factory=dict)
     decoder_attention: str | None = None
@@ -55,9 +59,9 @@ class TransformerConfig(ModelConfig):
     copies: bool = False
     coverage_weight: float = 0.0
     tree_positions: str = "none"
-    order: str = "post"
+    normalize_first: bool = False
 
-    depth_fields = ("encoder_layers", "decoder_layers")
+    depth_fields = ("num_encoder_layers", "num_decoder_layers")
 
     def __post_init__(self):
         super().__post_init__()
@@ -153,7 +157,7 @@ class Transformer(SourceModel):
         encoder = Encoder(
             config,
             tables.source,
-            config.encoder_layers,
+            config.num_encoder_layers,
             dtype=dtype,
             tree_positions=config.tree_positions,
         )
@@ -161,7 +165,7 @@ class Transformer(SourceModel):
             config,
             tables.target,
             OutputHead(tables.output, dtype, config.copies, config.coverage_weight),
-            config.decoder_layers,
+            config.num_decoder_layers,
             dtype=dtype,
             cross_attention=config.mechanism("cross_attention"),
         )
@@ -198,7 +202,7 @@ class Transformer(SourceModel):
         states, encoder = self.encoder(
             tf.convert_to_tensor(source),
             training=False,
-            return_weights=True,
+            return_attention_scores=True,
             words=source_words,
             heads=source_heads,
         )

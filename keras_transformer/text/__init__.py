@@ -9,8 +9,11 @@ import pkgutil
 from keras_transformer.text.byte_tokenizer import ByteTokenizer
 from keras_transformer.text.learning import learn_tokenizer
 from keras_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
-from keras_transformer.text.special_ids import END_ID, PADDING_ID, START_ID, UNKNOWN_ID
 from keras_transformer.text.tokenizer import (
+    END_ID,
+    PADDING_ID,
+    START_ID,
+    UNKNOWN_ID,
     Tokenizer,
     load_tokenizer,
     registered_tokenizers,

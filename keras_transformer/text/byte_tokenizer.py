@@ -2,9 +2,8 @@
 
 import tensorflow as tf
 
-from keras_transformer.errors import UserError
-from keras_transformer.text.special_ids import FIRST_PIECE_ID
-from keras_transformer.text.tokenizer import Tokenizer
+from keras_transformer._utils.errors import UserError
+from keras_transformer.text.tokenizer import FIRST_PIECE_ID, Tokenizer
 
 
 class ByteTokenizer(Tokenizer, registered_name="bytes"):

@@ -2,14 +2,109 @@
 
 import contextlib
 import inspect
+import random
+import sys
 import warnings
 
-from keras_transformer.checks import require_choice, require_integer, require_positive_integer
-from keras_transformer.errors import UserError
-from keras_transformer.text.learning_progress import learning_progress
-from keras_transformer.text.passages import sample_passages
-from keras_transformer.text.special_ids import FIRST_PIECE_ID
-from keras_transformer.text.tokenizer import tokenizer_class
+from keras_transformer._utils.checks import (
+    require_choice,
+    require_integer,
+    require_positive_integer,
+)
+from keras_transformer._utils.errors import UserError
+from keras_transformer.text.tokenizer import FIRST_PIECE_ID, tokenizer_class
+
+# Long documents are cut here, so that a bound on the passages is also a bound on memory.
+LONGEST_PASSAGE = 250
+REPORT_EVERY = 10_000
+
+
+def sample_passages(lines, maximum, report):
+    """Returns at most `maximum` passages of `lines`, which are read once.
+
+    A passage is a line, or a part of a line of more than 250 characters. Blank ones are left
+    out. When there are more than `maximum`, each has the same chance to be taken (reservoir
+    sampling: Vitter 1985, algorithm R), and the same lines always give the same sample.
+
+    >>> sample_passages(["a line", "", "another"], 10, lambda *_: None)
+    ['a line', 'another']
+
+    Args:
+        lines: An iterable of strings.
+        maximum: The most passages to return.
+        report: A callable `report(stage, done, total)`.
+    """
+    generator = random.Random(0)
+    sample = []
+    seen = 0
+    line_count = 0
+    for line_count, line in enumerate(lines, start=1):
+        if not isinstance(line, str):
+            raise UserError(f"`lines` must give strings; line {line_count} is {line!r}.")
+        for passage in cut_line(line.rstrip("\r\n")):
+            seen += 1
+            if len(sample) < maximum:
+                sample.append(passage)
+            elif (place := generator.randrange(seen)) < maximum:
+                sample[place] = passage
+        if line_count % REPORT_EVERY == 0:
+            report("Reading lines", line_count, None)
+    report("Reading lines", line_count, line_count)
+    return sample
+
+
+def cut_line(line):
+    """Yields the parts of `line`: at most 250 characters, cut between words where possible.
+
+    >>> [len(part) for part in cut_line("word " * 100)]
+    [249, 250]
+    """
+    start = 0
+    while start < len(line):
+        end = start + LONGEST_PASSAGE
+        following = end
+        if end < len(line) and (space := line.rfind(" ", start + 1, end)) > 0:
+            end, following = space, space + 1
+        passage = line[start:end]
+        if not passage.isspace():
+            yield passage
+        start = following
+
+
+@contextlib.contextmanager
+def learning_progress(title):
+    """Yields a callable `report(stage, done, total)` that shows how far the learning is.
+
+    It writes to standard error. On a terminal a line moves, and vanishes at the end. Elsewhere (a
+    file, a pipe, a dumb terminal) there is one plain line, `title`.
+
+    Args:
+        title: What is being done, e.g. "Learning a sentencepiece vocabulary of 8000".
+    """
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if not console.is_terminal or console.is_dumb_terminal:
+        print(title, file=sys.stderr, flush=True)
+        yield lambda stage, done, total: None
+        return
+
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed:,}"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(title, total=None)
+
+        def report(stage, done, total):
+            bar.update(task, description=f"{title}: {stage}", completed=done, total=total)
+
+        yield report
 
 
 def learn_tokenizer(

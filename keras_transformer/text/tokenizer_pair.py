@@ -4,8 +4,8 @@ import pathlib
 
 import tensorflow as tf
 
-from keras_transformer.atomic import atomic_directory
-from keras_transformer.errors import UserError
+from keras_transformer._utils.errors import UserError
+from keras_transformer._utils.files import atomic_directory
 from keras_transformer.text.tokenizer import load_tokenizer
 
 SHARED, SOURCE, TARGET = "shared", "source", "target"

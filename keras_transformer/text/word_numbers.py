@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from keras_transformer.text.special_ids import END_ID, PADDING_ID, START_ID
+from keras_transformer.text.tokenizer import END_ID, PADDING_ID, START_ID
 
 #: In rows of the heads of words, what stands for a word that is not there: 0 is the root's head.
 NO_HEAD = -1

@@ -1,17 +1,19 @@
-"""WordPiece: words, and pieces of the rarer ones."""
+"""Learning the pieces of words by merging neighbors."""
 
 import codecs
 import collections
+import heapq
+import itertools
 import pathlib
 import re
+import unicodedata
+import warnings
 
 import tensorflow as tf
 
-from keras_transformer.checks import require_boolean
-from keras_transformer.errors import UserError
-from keras_transformer.text.special_ids import FIRST_PIECE_ID, UNKNOWN_ID
-from keras_transformer.text.tokenizer import Tokenizer, as_strings
-from keras_transformer.text.wordpiece_learning import CONTINUATION, SMALLEST_SIZE, learn_pieces
+from keras_transformer._utils.checks import require_boolean
+from keras_transformer._utils.errors import UserError
+from keras_transformer.text.tokenizer import FIRST_PIECE_ID, UNKNOWN_ID, Tokenizer, as_strings
 
 # How tensorflow-text is told of the four special ids and of pieces inside a word. Both hold a
 # space, and no word does, so that words such as "[UNK]" or "##ing" are words like others.
@@ -27,10 +29,10 @@ _WHITE_SPACE = "\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
 class WordPieceTokenizer(Tokenizer, registered_name="wordpiece"):
     """Cuts each word, from left to right, into the longest pieces that the vocabulary has.
 
-    `detokenize` gives back the words with one space between them. The normalisation, in this order:
+    `detokenize` gives back the words with one space between them. The normalization, in this order:
 
     1. bytes that are not UTF-8, and U+0000, become U+FFFD;
-    2. Unicode normalisation form C, after lower-casing if `lowercase` is set;
+    2. Unicode normalization form C, after lower-casing if `lowercase` is set;
     3. words are what stands between white space (Unicode's White_Space property), and are joined by
        one space.
 
@@ -173,7 +175,7 @@ class WordPieceTokenizer(Tokenizer, registered_name="wordpiece"):
 
 
 def split_words(strings, lowercase):
-    """Returns the normalised words of each string, a RaggedTensor [B, None]; a graph op."""
+    """Returns the normalized words of each string, a RaggedTensor [B, None]; a graph op."""
     import tensorflow_text
 
     strings = tf.strings.unicode_transcode(strings, "UTF-8", "UTF-8", errors="replace")
@@ -225,3 +227,137 @@ def _checked(pieces, origin):
     if not numbers:
         raise UserError(f"{origin}: no pieces. Give one piece a line.")
     return pieces
+
+
+CONTINUATION = "##"
+# A pair seen once teaches nothing: its merge would only copy a word of the text.
+SMALLEST_COUNT = 2
+LONGEST_PIECE = 16
+REPORT_EVERY = 500
+# Characters get at most a quarter of the places: below this, none.
+SMALLEST_SIZE = 4
+
+
+def learn_pieces(words, size, report):
+    """Returns at most `size` pieces: first the characters, then what merging neighbors gives.
+
+    Every character is there twice, as the start of a word ("a") and inside one ("##a"), so that any
+    word made of them can be spelt. They take at most half of the places, the most frequent first.
+    Then the two neighboring pieces that stand together most often are made one, again and again
+    (Sennrich et al. 2016, section 3.2). Punctuation and symbols are merged with nothing, so that
+    "house" and "house." share their pieces. Equal counts are settled by the order of the
+    characters: the same words always give the same pieces.
+
+    >>> learn_pieces({"low": 5, "lower": 2, "low.": 1}, 28, lambda *_: None)[12:]
+    ['##ow', 'low', '##er', 'lower']
+
+    Args:
+        words: A mapping from each word, a string without spaces, to how often it occurs.
+        size: The most pieces to return.
+        report: A callable `report(stage, done, total)`.
+    """
+    counts = collections.Counter()
+    for word, count in words.items():
+        for character in word:
+            counts[character] += count
+    ranked = sorted(counts, key=lambda character: (-counts[character], character))
+    alphabet = ranked[: size // 4]
+    if len(alphabet) < len(ranked):
+        warnings.warn(
+            f"A vocabulary of this size has room for {len(alphabet)} of the {len(ranked)} "
+            "characters of the text; words with one of the others, all rarer, will be unknown. Ask "
+            "for a larger vocabulary, or use 'sentencepiece', which spells them in bytes.",
+            stacklevel=2,
+        )
+    # A dictionary keeps the order, and takes in once what two different merges give.
+    pieces = dict.fromkeys(
+        form for character in alphabet for form in (character, CONTINUATION + character)
+    )
+    merges = _Merges(_segments(words, set(alphabet)))
+    while len(pieces) < size and (piece := merges.next_piece()) is not None:
+        pieces[piece] = None
+        if len(pieces) % REPORT_EVERY == 0:
+            report("Merging pieces", len(pieces), size)
+    return list(pieces)
+
+
+def _segments(words, alphabet):
+    """Counts the runs of characters that may grow together, as tuples of their pieces."""
+    segments = collections.Counter()
+    for word, count in words.items():
+        if not alphabet.issuperset(word):
+            continue  # It will be unknown, with all its pieces.
+        forms = [word[0], *(CONTINUATION + character for character in word[1:])]
+        start = 0
+        for end in range(1, len(word) + 1):
+            is_cut = end == len(word) or _stands_alone(word[end - 1]) or _stands_alone(word[end])
+            if is_cut or end - start == LONGEST_PIECE:
+                segments[tuple(forms[start:end])] += count
+                start = end
+    return segments
+
+
+def _stands_alone(character):
+    return unicodedata.category(character)[0] in "PS"
+
+
+class _Merges:
+    """The neighbors in all segments, kept up to date from merge to merge.
+
+    Args:
+        segments: A mapping from tuples of pieces to how often they occur.
+    """
+
+    def __init__(self, segments):
+        self._segments = [list(segment) for segment in segments]
+        self._weights = list(segments.values())
+        self._counts = collections.Counter()
+        self._places = collections.defaultdict(set)
+        for index, weight in enumerate(self._weights):
+            for pair in itertools.pairwise(self._segments[index]):
+                self._counts[pair] += weight
+                self._places[pair].add(index)
+        # The most frequent pair comes first. Entries may be out of date: they are put right when
+        # they come up.
+        self._queue = [(-count, pair) for pair, count in self._counts.items()]
+        heapq.heapify(self._queue)
+
+    def next_piece(self):
+        """Merges the most frequent pair and returns the piece it became; None if all are rare."""
+        while self._queue:
+            queued, pair = heapq.heappop(self._queue)
+            count = self._counts[pair]
+            if count < SMALLEST_COUNT:
+                continue
+            if count == -queued:
+                return self._merge(pair)
+            heapq.heappush(self._queue, (-count, pair))
+        return None
+
+    def _merge(self, pair):
+        merged = pair[0] + pair[1][len(CONTINUATION) :]
+        grown = set()
+        for index in self._places.pop(pair):
+            weight = self._weights[index]
+            for old in itertools.pairwise(self._segments[index]):
+                self._counts[old] -= weight
+            self._segments[index] = _joined(self._segments[index], pair, merged)
+            for new in itertools.pairwise(self._segments[index]):
+                self._counts[new] += weight
+                if merged in new:
+                    self._places[new].add(index)
+                    grown.add(new)
+        for new in grown:
+            heapq.heappush(self._queue, (-self._counts[new], new))
+        return merged
+
+
+def _joined(segment, pair, merged):
+    """The segment with `merged` in every place where it had `pair`."""
+    joined = []
+    for piece in segment:
+        if joined and (joined[-1], piece) == pair:
+            joined[-1] = merged
+        else:
+            joined.append(piece)
+    return joined

@@ -1,13 +1,12 @@
 """The compiled loop, checkpoints and resume, distribution, TensorBoard."""
 
-from keras_transformer.trainer.recipe import Recipe, load_recipe
+from keras_transformer.trainer.config import Recipe
+from keras_transformer.trainer.recipes import load_recipe
+from keras_transformer.trainer.signals import TrainingFailed, TrainingStopped
 from keras_transformer.trainer.training import train
-from keras_transformer.trainer.training_failed import TrainingFailed
-from keras_transformer.trainer.training_loop import TrainingLoop, UpdateRecord
+from keras_transformer.trainer.training_loop import TrainingLoop, UpdateRecord, ValidationLoop
 from keras_transformer.trainer.training_result import TrainingResult
-from keras_transformer.trainer.training_stopped import TrainingStopped
 from keras_transformer.trainer.translation_quality import TranslationQuality
-from keras_transformer.trainer.validation_loop import ValidationLoop
 
 __all__ = [
     "Recipe",

@@ -8,9 +8,9 @@ import threading
 
 import tensorflow as tf
 
-from keras_transformer.errors import UserError
-from keras_transformer.process_settings import available_cores
-from keras_transformer.trainer.training_failed import TrainingFailed
+from keras_transformer._utils.errors import UserError
+from keras_transformer._utils.process import available_cores
+from keras_transformer.trainer.signals import TrainingFailed
 
 # What collective operations raise when a process that takes part in them is gone.
 _LOST = (

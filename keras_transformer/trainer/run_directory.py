@@ -9,16 +9,15 @@ import platform
 import re
 import shutil
 
-from keras_transformer.atomic import atomic_file
-from keras_transformer.errors import UserError
+from keras_transformer import __version__
+from keras_transformer._utils.errors import UserError, named_file_errors
+from keras_transformer._utils.files import atomic_file
 from keras_transformer.export.trained_model import RUN_RECIPE
 from keras_transformer.export.versions import require_loadable
-from keras_transformer.file_errors import named_file_errors
-from keras_transformer.trainer.recipe import load_recipe, recipe_difference
-from keras_transformer.version import __version__
+from keras_transformer.trainer.recipes import load_recipe, recipe_difference
 
 ENVIRONMENT, CORPORA, LOCK = "environment.json", "corpora.json", ".lock"
-# What `keras_transformer.atomic` was writing when a process was killed.
+# What `keras_transformer._utils.files` was writing when a process was killed.
 _LEFTOVER = re.compile(r"\..+\.[0-9a-f]{16}")
 
 #: What may change under way with `force`: how often something is looked at, and when to stop.
@@ -35,7 +34,7 @@ class RunDirectory:
     | `environment.json` | versions and devices of the first start |
     | `tokenizers/` | the vocabulary |
     | `corpora.json` | fingerprints of the files that were read for it, and of all others |
-    | `cache/` | the tokenised corpora, unless the recipe names another place |
+    | `cache/` | the tokenized corpora, unless the recipe names another place |
     | `checkpoints/` | see `Checkpoints` |
     | `metrics.jsonl` | a line for each point of the curves, byte for byte the same in every run |
     | `tensorboard/` | event files |

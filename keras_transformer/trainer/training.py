@@ -10,16 +10,18 @@ import numpy as np
 import tensorflow as tf
 
 from keras_transformer.export.versions import require_loadable
+from keras_transformer.trainer.config import Recipe
 from keras_transformer.trainer.distribution import Distribution
 from keras_transformer.trainer.preparation import prepare_data
 from keras_transformer.trainer.progress import TrainingReport
-from keras_transformer.trainer.recipe import Recipe, load_recipe
+from keras_transformer.trainer.recipes import load_recipe
 from keras_transformer.trainer.run_directory import RunDirectory
-from keras_transformer.trainer.stop_request import StopRequest
-from keras_transformer.trainer.stored_result import read_result
+from keras_transformer.trainer.signals import StopRequest
 from keras_transformer.trainer.tensorboard import close_all
 from keras_transformer.trainer.training_end import TrainingEnd
-from keras_transformer.trainer.training_run import DRY_UPDATES, TrainingRun
+from keras_transformer.trainer.training_plan import DRY_UPDATES
+from keras_transformer.trainer.training_result import read_result
+from keras_transformer.trainer.training_run import TrainingRun
 
 
 def train(recipe, run_directory, *, dry_run=False, force=False, report=None, callbacks=()):

@@ -4,24 +4,21 @@ import pathlib
 import shutil
 import time
 
-from keras_transformer.data.corpora.conllu_text import conllu_text
-from keras_transformer.errors import UserError
+from keras_transformer._utils.errors import UserError, named_file_errors
+from keras_transformer.data.corpora.conllu import conllu_text
 from keras_transformer.export import TrainedModel, export_model
 from keras_transformer.export.modules import make_text_module
-from keras_transformer.file_errors import named_file_errors
 from keras_transformer.inference import evaluate
-from keras_transformer.trainer.checkpoints import DamagedCheckpointError
-from keras_transformer.trainer.stored_result import store_result
-from keras_transformer.trainer.training_plan import TrainingPlan
-from keras_transformer.trainer.training_result import TrainingResult
-from keras_transformer.trainer.training_run import DRY_UPDATES
-from keras_transformer.trainer.training_variables import (
+from keras_transformer.trainer.checkpoints import (
     WEIGHTS,
+    DamagedCheckpointError,
     assign_variables,
     mean_weights,
     moving_averages,
     training_variables,
 )
+from keras_transformer.trainer.training_plan import DRY_UPDATES, TrainingPlan
+from keras_transformer.trainer.training_result import TrainingResult, store_result
 
 # Texts on which an export is tried.
 _EXAMPLES = 4

@@ -1,15 +1,210 @@
 """Many updates of a model in one call of a compiled function."""
 
 import dataclasses
+import math
 
 import numpy as np
 import tensorflow as tf
 
-from keras_transformer.checks import require_not_negative, require_positive_integer
-from keras_transformer.losses import TokenCrossEntropy, TokenTotals
-from keras_transformer.trainer.replicas import Replicas
-from keras_transformer.trainer.token_statistics import TokenStatistics, count_tokens, token_sums
-from keras_transformer.trainer.training_failed import TrainingFailed
+from keras_transformer._utils.checks import require_not_negative, require_positive_integer
+from keras_transformer.losses.cross_entropy import (
+    TokenCrossEntropy,
+    TokenTotals,
+    token_totals,
+    token_weights,
+)
+from keras_transformer.trainer.signals import TrainingFailed
+
+#: What is summed up over tokens, in the order of `TokenTotals`.
+SUMS = ("loss", "cross_entropy", "right", "tokens")
+
+
+def token_sums(loss, labels, logits, consistency=0.0):
+    """The `TokenTotals` of a batch under a `TokenCrossEntropy`; see there for `consistency`."""
+    return token_totals(
+        labels, logits, loss.label_smoothing, loss.padding_id, consistency=consistency
+    )
+
+
+def count_tokens(loss, labels):
+    """The number of tokens of a batch that are not padding, a float32 scalar."""
+    return tf.reduce_sum(token_weights(labels, loss.padding_id))
+
+
+@dataclasses.dataclass(frozen=True)
+class TokenStatistics:
+    """Sums over tokens, as Python's floats of 64 bits, that add up over any number of batches.
+
+    >>> one = TokenStatistics(loss=3.0, cross_entropy=2.0, right=1.0, tokens=2.0)
+    >>> (one + TokenStatistics()).logs()
+    {'loss': 1.5, 'accuracy': 0.5, 'perplexity': 2.718281828459045}
+    """
+
+    loss: float = 0.0
+    cross_entropy: float = 0.0
+    right: float = 0.0
+    tokens: float = 0.0
+
+    def __add__(self, other):
+        return TokenStatistics(*(getattr(self, name) + getattr(other, name) for name in SUMS))
+
+    def logs(self):
+        """Returns the means over the tokens by the names under which they are watched."""
+        tokens = max(self.tokens, 1.0)
+        mean = self.cross_entropy / tokens
+        return {
+            "loss": self.loss / tokens,
+            "accuracy": self.right / tokens,
+            # Beyond exp(700) there are no floats; such a model is no nearer to knowing anything.
+            "perplexity": math.exp(min(mean, 700.0)),
+        }
+
+
+class TrainingWindow:
+    """Adds up `UpdateRecord`s until they are told about; a checkpoint keeps what it holds.
+
+    A gradient that has overflowed, as it happens where the loss is scaled, has no part in the mean
+    of the norms: its update was left out.
+    """
+
+    def __init__(self, content=None):
+        content = content or {
+            "finite_norms": 0,
+            "slots": 0.0,
+            "gradient_norms": 0.0,
+            "statistics": {},
+        }
+        self.finite_norms = content["finite_norms"]
+        self.slots = content["slots"]
+        self.gradient_norms = content["gradient_norms"]
+        self.statistics = TokenStatistics(**content["statistics"])
+        self.learning_rate = content.get("learning_rate", 0.0)
+
+    def add(self, record):
+        """Adds an `UpdateRecord`."""
+        self.slots += record.slots
+        if math.isfinite(record.gradient_norm):
+            self.finite_norms += 1
+            self.gradient_norms += record.gradient_norm
+        self.statistics += record.statistics
+        self.learning_rate = record.learning_rate
+
+    def logs(self):
+        """Returns what is told about the updates, floats by name."""
+        return {
+            **self.statistics.logs(),
+            "learning_rate": self.learning_rate,
+            "gradient_norm": self.gradient_norms / max(self.finite_norms, 1),
+            "padding_efficiency": self.statistics.tokens / max(self.slots, 1.0),
+        }
+
+    def to_dictionary(self):
+        """Returns all of it in the types of JSON."""
+        return {
+            "finite_norms": self.finite_norms,
+            "slots": self.slots,
+            "gradient_norms": self.gradient_norms,
+            "learning_rate": self.learning_rate,
+            "statistics": dataclasses.asdict(self.statistics),
+        }
+
+
+class Replicas:
+    """What training needs of the `tf.distribute` strategy in whose scope it is made.
+
+    Without any strategy there is one replica, and nothing of this costs anything.
+
+    Attributes:
+        strategy: the strategy.
+        count: on how many devices, of all workers together, each batch is spread.
+    """
+
+    def __init__(self):
+        self.strategy = tf.distribute.get_strategy()
+        self.count = self.strategy.num_replicas_in_sync
+
+    def iterate(self, batches, start=(0, 0)):
+        """Returns an iterator over `Batches` without end; each replica gets its part of each."""
+        if self.count == 1:
+            return iter(batches.dataset(start=start))
+
+        def make_dataset(context):
+            return batches.dataset(
+                start=start,
+                worker=context.input_pipeline_id,
+                workers=context.num_input_pipelines,
+                replicas=self.count // context.num_input_pipelines,
+            )
+
+        # Parts are made for the replicas one by one; they need not be fetched ahead to a device.
+        options = tf.distribute.InputOptions(experimental_fetch_to_device=False)
+        return iter(self.strategy.distribute_datasets_from_function(make_dataset, options))
+
+    def sum(self, values):
+        """Adds up tensors over all replicas, inside `strategy.run`."""
+        if self.count == 1:
+            return values
+        context = tf.distribute.get_replica_context()
+        return context.all_reduce(tf.distribute.ReduceOp.SUM, values)
+
+    def take_reduced_gradients(self, optimizer):
+        """Tells a Keras optimizer that the gradients it gets are summed over the replicas already.
+
+        Keras clips each replica's own gradients and sums them up afterwards, which is not what
+        clipping by the global norm means. Here they are summed first.
+        """
+        if self.count == 1:
+            return
+        optimizer = getattr(optimizer, "inner_optimizer", optimizer)
+        if not hasattr(optimizer, "_all_reduce_sum_gradients"):
+            raise NotImplementedError(
+                "This version of Keras sums gradients over replicas in a way unknown here. Use "
+                "one that setup.cfg names."
+            )
+        optimizer._all_reduce_sum_gradients = lambda gradients_and_variables: (
+            gradients_and_variables
+        )
+
+
+class ValidationLoop:
+    """Measures a compiled Keras model, without dropout and without changing anything.
+
+    Args:
+        model: a model on which `compile(optimizer, loss)` was called.
+        batches: `Batches`; one epoch of them is the corpus.
+    """
+
+    def __init__(self, model, batches):
+        self.model = model
+        self.batches = batches
+        self._replicas = Replicas()
+        self._add_up = tf.function(self._trace, autograph=False)
+
+    def measure(self, most=None):
+        """Returns "loss", "accuracy" and "perplexity" over all tokens, floats by name.
+
+        Args:
+            most: of a dry run: no more batches than that.
+        """
+        iterator = self._replicas.iterate(self.batches)
+        count = min(len(self.batches), most or len(self.batches))
+        sums = self._add_up(iterator, tf.constant(count))
+        return TokenStatistics(*map(float, sums)).logs()
+
+    def _trace(self, iterator, count):
+        def add(number, total):
+            sums = self._replicas.strategy.run(self._sums, next(iterator))
+            sums = self._replicas.strategy.experimental_local_results(sums)[0]
+            return number + 1, total + sums
+
+        zeros = tf.zeros(len(SUMS), tf.float64)
+        _, total = tf.while_loop(lambda number, _: number < count, add, [0, zeros])
+        return total
+
+    def _sums(self, inputs, labels):
+        sums = token_sums(self.model.loss, labels, self.model(inputs, training=False))
+        return self._replicas.sum(tf.cast(tf.stack(sums), tf.float64))
+
 
 # What is kept of each update, in the order in which the graph gives it.
 _FIELDS = ("loss", "cross_entropy", "right", "tokens", "slots", "gradient_norm", "learning_rate")
@@ -58,12 +253,12 @@ class TrainingLoop:
     >>> import keras, tempfile
     >>> from keras_transformer import TokenCrossEntropy, Transformer
     >>> from keras_transformer.data import MemoryCorpus, PairBatches, choose_buckets
-    >>> from keras_transformer.data import tokenise_corpus
+    >>> from keras_transformer.data import tokenize_corpus
     >>> from keras_transformer.text import ByteTokenizer
     >>> corpus = MemoryCorpus([("ja", "yes"), ("nein", "no")])
-    >>> cache = tokenise_corpus(corpus, ByteTokenizer(), tempfile.mkdtemp())
+    >>> cache = tokenize_corpus(corpus, ByteTokenizer(), tempfile.mkdtemp())
     >>> batches = PairBatches(cache, choose_buckets(cache), seed=1)
-    >>> model = Transformer.from_preset("tiny", vocabulary_size=260, width=16, num_heads=2)
+    >>> model = Transformer.from_preset("tiny", vocabulary_size=260, hidden_dim=16, num_heads=2)
     >>> model.compile(keras.optimizers.Adam(1e-2), TokenCrossEntropy())
     >>> records = TrainingLoop(model, batches).run(updates=20)
     >>> records[0].statistics.logs()["loss"] > records[-1].statistics.logs()["loss"]

@@ -1,9 +1,9 @@
-"""When a training does what: logs, evaluations, checkpoints, ends of epochs."""
+"""TODO"""
 
 import dataclasses
 
-from keras_transformer.errors import UserError
-from keras_transformer.trainer.recipe.training_section import FINITE_SCHEDULES
+from keras_transformer._utils.errors import UserError
+from keras_transformer.trainer.config import FINITE_SCHEDULES
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,3 +93,7 @@ def _require_more_than_warmup(training, updates):
             f"{training.epochs:,}, which are {updates:,} updates here, and "
             f"{training.warmup_steps:,}. Give more epochs, or a shorter warm-up."
         )
+
+
+#: Updates of a dry run, and whatever else it makes few of.
+DRY_UPDATES = 2

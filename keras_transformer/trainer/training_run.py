@@ -5,35 +5,30 @@ import time
 
 import numpy as np
 
-from keras_transformer.errors import UserError
-from keras_transformer.file_errors import named_file_errors
-from keras_transformer.trainer.checkpoints import Checkpoints
-from keras_transformer.trainer.growing_logs import GrowingLogs
-from keras_transformer.trainer.progress.figures import metric_phrase
-from keras_transformer.trainer.recipe_parts import (
+from keras_transformer._utils.errors import UserError, named_file_errors
+from keras_transformer.trainer.checkpoints import (
+    Checkpoints,
+    assign_variables,
+    moving_averages,
+    training_variables,
+)
+from keras_transformer.trainer.metrics_log import GrowingLogs
+from keras_transformer.trainer.preparation import (
     make_callbacks,
     make_loop,
     make_model,
     make_quality,
 )
+from keras_transformer.trainer.signals import TrainingFailed, TrainingStopped
+from keras_transformer.trainer.summary import metric_phrase
 from keras_transformer.trainer.tensorboard import ProfileSteps, flush_all
-from keras_transformer.trainer.training_failed import TrainingFailed
-from keras_transformer.trainer.training_plan import TrainingPlan
-from keras_transformer.trainer.training_stopped import TrainingStopped
-from keras_transformer.trainer.training_variables import (
-    assign_variables,
-    moving_averages,
-    training_variables,
-)
-from keras_transformer.trainer.training_window import TrainingWindow
-from keras_transformer.trainer.validation_loop import ValidationLoop
+from keras_transformer.trainer.training_loop import TrainingWindow, ValidationLoop
+from keras_transformer.trainer.training_plan import DRY_UPDATES, TrainingPlan
 
 # A stop is heeded between two calls of the compiled loop: a call is to take about so long.
 _CALL_SECONDS = 0.5
 # Workers have clocks of their own and must all make the same number of updates in a call.
 _CALL_UPDATES_OF_WORKERS = 10
-#: Updates of a dry run, and whatever else it makes few of.
-DRY_UPDATES = 2
 
 
 class TrainingRun:

@@ -4,9 +4,9 @@ import itertools
 
 import keras
 
-from keras_transformer.checks import require_choice
-from keras_transformer.data.corpora.conllu_text import conllu_text
-from keras_transformer.errors import UserError
+from keras_transformer._utils.checks import require_choice
+from keras_transformer._utils.errors import UserError
+from keras_transformer.data.corpora.conllu import conllu_text
 from keras_transformer.export import TextModel, TrainedModel
 from keras_transformer.export.modules import make_text_module, reads_trees
 from keras_transformer.inference import BLEU_TOKENS, evaluate_translations, translate_lines
@@ -37,7 +37,7 @@ class TranslationQuality(keras.callbacks.Callback):
     >>> from keras_transformer.decoding import GreedySearch, LengthLimits
     >>> from keras_transformer.text import ByteTokenizer
     >>> model = Transformer.from_preset(
-    ...     "tiny", vocabulary_size=260, width=16, encoder_layers=1, decoder_layers=1
+    ...     "tiny", vocabulary_size=260, hidden_dim=16, num_encoder_layers=1, num_decoder_layers=1
     ... )
     >>> search = GreedySearch(lengths=LengthLimits(maximum=5))
     >>> quality = TranslationQuality(ByteTokenizer(), ["ja"], ["yes"], search)

@@ -5,12 +5,12 @@ import struct
 import numpy as np
 import pytest
 
-from keras_transformer.bench import attention
-from keras_transformer.bench.attention import fit_growth, measure_growth
-from keras_transformer.bench.attention_measurement import measure_attention
-from keras_transformer.bench.attention_picture import draw_growth
-from keras_transformer.bench.memory import MemoryPeak, available_memory
-from keras_transformer.bench.processes import MeasurementError
+from training.benchmarks import attention
+from training.benchmarks.attention import fit_growth, measure_growth
+from training.benchmarks.attention_measurement import measure_attention
+from training.benchmarks.attention_picture import draw_growth
+from training.benchmarks.memory import MemoryPeak, available_memory
+from training.benchmarks.processes import MeasurementError
 
 LENGTHS = (4096, 512, 2048, 16_384)
 

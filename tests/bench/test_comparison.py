@@ -4,12 +4,12 @@ import re
 
 import pytest
 
-from keras_transformer.bench.cells import make_cells
-from keras_transformer.bench.comparison import Comparison, require_peers
-from keras_transformer.bench.peak import find_peak
-from keras_transformer.bench.processes import MeasurementError, Processes
-from keras_transformer.errors import UserError
+from keras_transformer._utils.errors import UserError
 from tests.bench.fake_peers import FakeMeasure, make_peers
+from training.benchmarks.cells import make_cells
+from training.benchmarks.comparison import Comparison, require_peers
+from training.benchmarks.peak import find_peak
+from training.benchmarks.processes import MeasurementError, Processes
 
 
 @pytest.fixture

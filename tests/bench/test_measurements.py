@@ -10,20 +10,20 @@ import sys
 import numpy as np
 import pytest
 
-from keras_transformer.bench import start_measurement
-from keras_transformer.bench.array_batches import ArrayBatches
-from keras_transformer.bench.bench_model import BENCH_MODELS, BenchModel
-from keras_transformer.bench.decoding_measurement import measure_decoding, open_ids, write_decoder
-from keras_transformer.bench.peak_measurement import measure_peak
-from keras_transformer.bench.processes import MeasurementError, Processes
-from keras_transformer.bench.start_measurement import find_version, measure_start
-from keras_transformer.bench.training_measurement import measure_training
+from keras_transformer._utils.errors import UserError
 from keras_transformer.decoding import BeamSearch
-from keras_transformer.errors import UserError
 from tests.bench.small_workload import write_short_sentences
+from training.benchmarks import start_measurement
+from training.benchmarks.array_batches import ArrayBatches
+from training.benchmarks.bench_model import BENCH_MODELS, BenchModel
+from training.benchmarks.decoding_measurement import measure_decoding, open_ids, write_decoder
+from training.benchmarks.peak_measurement import measure_peak
+from training.benchmarks.processes import MeasurementError, Processes
+from training.benchmarks.start_measurement import find_version, measure_start
+from training.benchmarks.training_measurement import measure_training
 
 SMALL = BenchModel(
-    layers=1, width=8, feed_forward_width=8, num_heads=1, dropout=0.1, vocabulary_size=60
+    layers=1, width=8, intermediate_dim=8, num_heads=1, dropout=0.1, vocabulary_size=60
 )
 
 
@@ -39,7 +39,7 @@ def test_models_are_those_of_the_peers():
     assert BENCH_MODELS["base"].training_flops(1, 1) == 288_817_152
     model = BENCH_MODELS["tiny"].make()
     assert model.count_params() == 2_349_056
-    assert model.config.order == "post"
+    assert model.config.normalize_first is False
     assert (model.config.activation, model.config.share_embeddings) == ("relu", "all")
 
 
@@ -112,7 +112,7 @@ def test_strings_go_through_a_real_export(tmp_path, data, phrases_export, monkey
     )
     settings = {"config": "tiny", "kind": "strings", "beams": 4, "xla": False, "data": data}
     model = BenchModel(
-        layers=1, width=8, feed_forward_width=8, num_heads=1, dropout=0.1, vocabulary_size=320
+        layers=1, width=8, intermediate_dim=8, num_heads=1, dropout=0.1, vocabulary_size=320
     )
     write_decoder(tmp_path, model=model, **settings)
     ((trained, directory, options),) = made

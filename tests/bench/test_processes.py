@@ -3,7 +3,7 @@
 import pathlib
 import sys
 
-from keras_transformer.bench.processes import command_line
+from keras_transformer._utils.process import command_line
 
 BESIDE = str(pathlib.Path(sys.executable).with_name("keras-transformer"))
 

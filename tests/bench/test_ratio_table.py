@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from keras_transformer.bench.ratio_table import Spread, make_standings, make_tables
+from training.benchmarks.ratio_table import Spread, make_standings, make_tables
 
 LOOP, FIT = "keras_transformer loop", "keras_transformer fit"
 
@@ -42,7 +42,7 @@ def test_ratios_are_those_of_the_same_round():
     assert peer.ratios == {LOOP: Spread(2.0, 2.0, 4.0)}
     assert ours.ratios == {}
     assert ours.value == Spread(200.0, 99.0, 202.0)
-    assert (ours.utilisation, peer.utilisation) == (0.5, None)
+    assert (ours.utilization, peer.utilization) == (0.5, None)
     assert peer.memory == 1003
 
 
@@ -63,7 +63,7 @@ def test_spread_reads_well(values, digits, text):
     assert Spread(values[0], min(values), max(values)).text(digits) == text
 
 
-def test_table_shows_rates_ratios_utilisation_and_memory():
+def test_table_shows_rates_ratios_utilization_and_memory():
     console = Console(file=io.StringIO(), width=120)
     others = [row("OpenNMT-tf", 1, 7.5, task="infer_greedy", batch=32, threads=2)]
     for table in make_tables([*ROWS, *others]):

@@ -7,9 +7,10 @@ import time
 import numpy as np
 import pytest
 
-from keras_transformer.bench import scaling_measurement
-from keras_transformer.bench.processes import MeasurementError, Processes
-from keras_transformer.bench.scaling import (
+from tests.bench.small_workload import write_short_sentences
+from training.benchmarks import scaling_measurement
+from training.benchmarks.processes import MeasurementError, Processes
+from training.benchmarks.scaling import (
     CURVES,
     PowerLaw,
     cluster,
@@ -17,9 +18,8 @@ from keras_transformer.bench.scaling import (
     measure_curves,
     measure_workers,
 )
-from keras_transformer.bench.scaling_measurement import measure_step, measure_worker
-from keras_transformer.bench.scaling_picture import draw_scaling
-from tests.bench.small_workload import write_short_sentences
+from training.benchmarks.scaling_measurement import measure_step, measure_worker
+from training.benchmarks.scaling_picture import draw_scaling
 
 
 class Growing:
@@ -101,8 +101,8 @@ def test_workers_are_started_together_on_cores_of_their_own(monkeypatch):
         return {"value": 5.0}
 
     monkeypatch.setattr(Processes, "measure", measure)
-    monkeypatch.setattr("keras_transformer.bench.scaling.available_cores", lambda: [0, 1])
-    monkeypatch.setattr("keras_transformer.bench.processes.available_cores", lambda: [0, 1])
+    monkeypatch.setattr("training.benchmarks.scaling.available_cores", lambda: [0, 1])
+    monkeypatch.setattr("training.benchmarks.processes.available_cores", lambda: [0, 1])
     told = []
     rows = list(measure_workers(2, 1, (1, 2, 3), say=lambda line: None, warn=told.append))
     assert told == ["3 worker processes left out: there are 2 cores."]

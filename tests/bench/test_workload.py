@@ -3,15 +3,9 @@
 import numpy as np
 import pytest
 
-from keras_transformer.bench.workload import (
-    BUCKETS,
-    Workload,
-    count_tokens,
-    require_data,
-    spell,
-)
-from keras_transformer.errors import UserError
+from keras_transformer._utils.errors import UserError
 from tests.bench.small_workload import SOURCES, TARGETS, write_workload
+from training.benchmarks.workload import BUCKETS, Workload, count_tokens, require_data, spell
 
 
 @pytest.fixture

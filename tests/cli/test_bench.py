@@ -9,9 +9,9 @@ import time
 
 import pytest
 
-from keras_transformer.bench.processes import MeasurementError, Processes
 from keras_transformer.cli.main import main
 from tests.bench.fake_peers import FakeMeasure, make_peers, our_row
+from training.benchmarks.processes import MeasurementError, Processes
 
 
 @pytest.fixture
@@ -85,7 +85,7 @@ def test_start_is_measured_with_the_model_that_is_given(measure, monkeypatch, tm
         names = ("keras_transformer translate", "bare import and load")
         return [our_row(1.0, task="start", contender=name) for name in names]
 
-    monkeypatch.setattr("keras_transformer.bench.start_measurement.measure_start", start)
+    monkeypatch.setattr("training.benchmarks.start_measurement.measure_start", start)
     command = f"bench --what start --rounds 2 --repeats 4 --model {tmp_path}"
     assert main(command.split()) == 0
     assert asked == [(str(tmp_path), 4)] * 2
@@ -106,8 +106,8 @@ def test_scaling_writes_rows_and_picture(monkeypatch, tmp_path, capsys):
                 "added_mb": size,
             }
 
-    monkeypatch.setattr("keras_transformer.bench.scaling.measure_curves", rows)
-    monkeypatch.setattr("keras_transformer.bench.scaling.measure_workers", lambda *_, **__: [])
+    monkeypatch.setattr("training.benchmarks.scaling.measure_curves", rows)
+    monkeypatch.setattr("training.benchmarks.scaling.measure_workers", lambda *_, **__: [])
     output = tmp_path / "new" / "growth"
     assert main(["bench", "--scaling", "--output", str(output)]) == 0
     printed = capsys.readouterr()
@@ -169,10 +169,10 @@ def test_measurement_is_made_by_the_command_itself(monkeypatch, capsys):
     """Training in a process that is prepared as `train` prepares its own, decoding not."""
     seen = []
     monkeypatch.setattr(
-        "keras_transformer.process_settings.prepare_process", lambda: seen.append("prepared")
+        "keras_transformer._utils.process.prepare_process", lambda: seen.append("prepared")
     )
     monkeypatch.setattr(
-        "keras_transformer.bench.measure.measure", lambda what, settings: {what: settings}
+        "training.benchmarks.measure.measure", lambda what, settings: {what: settings}
     )
     assert main(["bench", "--measure", "train", '{"config": "tiny"}']) == 0
     assert json.loads(capsys.readouterr().out) == {"train": {"config": "tiny"}}
@@ -194,7 +194,7 @@ def test_a_signal_ends_the_measurement_too(number, tmp_path):
     code = (
         "import signal, sys\n"
         "signal.signal(signal.SIGHUP, signal.SIG_DFL)  # a shell may have it ignored\n"
-        "from keras_transformer.bench.processes import Processes\n"
+        "from training.benchmarks.processes import Processes\n"
         "from keras_transformer.cli import bench, main\n"
         "bench.compare = lambda _: Processes(1).run([sys.executable, 'measures.py'])\n"
         "main.main(['bench'])\n"

@@ -9,10 +9,10 @@ import time
 import pytest
 
 from keras_transformer import comparison as package
+from keras_transformer.analysis.compare import running as step_process
+from keras_transformer.analysis.compare.results import collect_results
+from keras_transformer.analysis.compare.running import ComparisonStopped
 from keras_transformer.cli.main import main
-from keras_transformer.comparison import step_process
-from keras_transformer.comparison.comparison_stopped import ComparisonStopped
-from keras_transformer.comparison.results import collect_results
 from tests.comparison.made_up_runs import TOKENS_PER_UPDATE, write_run
 
 

@@ -169,7 +169,7 @@ def test_bad_lines_are_skipped_when_asked(folder, capsys):
     assert "1 unique pair of 5." in capsys.readouterr().out
 
 
-def test_labelled_texts(folder):
+def test_labeled_texts(folder):
     (folder / "reviews.tsv").write_text("good film\tgood\nbad film\tbad\n" * 9)
     assert run("reviews.tsv", "--columns", "text,label", "--validation", "reviews.tsv") == 0
     assert report_in(folder)["overlap"] == 18

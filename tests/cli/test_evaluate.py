@@ -18,7 +18,7 @@ from keras_transformer.trainer import load_recipe
 from tests.export.small_export import manifest_content
 
 SOURCES = ["zwei rote Hunde", "neun graue Kühe", "fünf grüne Vögel", "drei weiße Fische"]
-REFERENCES = ["two red dogs", "nine grey cows", "five [red]green[/red] bricks", "three white fish"]
+REFERENCES = ["two red dogs", "nine gray cows", "five [red]green[/red] bricks", "three white fish"]
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def test_a_model_against_references(folder, phrases_export, capsys):
     assert (content["sentences"], content["exact_matches"]) == (4, 3)
     assert [sentence["line"] for sentence in content["worst"]] == [3]
     answers = (folder / "answers.en").read_text().splitlines()
-    assert answers == ["two red dogs", "nine grey cows", "five green birds", "three white fish"]
+    assert answers == ["two red dogs", "nine gray cows", "five green birds", "three white fish"]
 
 
 def test_texts_that_are_cut_into_tokens_already(folder, phrases_export, capsys):

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from keras_transformer.cli.line_progress import line_progress
+from keras_transformer.cli.text_input import line_progress
 
 
 class Terminal:

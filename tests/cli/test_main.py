@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from keras_transformer.cli.quiet_start import import_tensorflow_quietly
+from keras_transformer.cli.main import import_tensorflow_quietly
 
 COMMAND = pathlib.Path(sys.executable).with_name("keras-transformer")
 

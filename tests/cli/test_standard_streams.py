@@ -34,7 +34,7 @@ def test_a_complaint_that_nobody_reads_changes_no_exit_code():
 def test_files_get_no_numbers_of_closed_streams(tmp_path):
     program = (
         "import os, sys\n"
-        "from keras_transformer.cli.standard_streams import open_closed_streams\n"
+        "from keras_transformer.cli.text_output import open_closed_streams\n"
         "open_closed_streams()\n"
         "file = open('opened', 'w')\n"
         "print('for nobody', file=sys.stderr)\n"

@@ -6,8 +6,8 @@ import tempfile
 
 import pytest
 
+from keras_transformer._utils.errors import UserError
 from keras_transformer.cli.text_output import open_output, require_output_file
-from keras_transformer.errors import UserError
 from tests.nobody import as_nobody
 
 

@@ -8,9 +8,7 @@ import pytest
 
 from keras_transformer import trainer
 from keras_transformer.cli.main import main
-from keras_transformer.trainer.stop_signal import StopSignal
-from keras_transformer.trainer.training_failed import TrainingFailed
-from keras_transformer.trainer.training_stopped import TrainingStopped
+from keras_transformer.trainer.signals import StopSignal, TrainingFailed, TrainingStopped
 from tests.trainer.progress.finished_training import make_result
 
 

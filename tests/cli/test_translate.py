@@ -19,7 +19,7 @@ COMMAND = pathlib.Path(sys.executable).with_name("keras-transformer")
 PAIRS = {
     "zwei rote Hunde": "two red dogs",
     "": "",
-    "neun graue Kühe und drei blaue Katzen": "nine grey cows and three blue cats",
+    "neun graue Kühe und drei blaue Katzen": "nine gray cows and three blue cats",
 }
 
 

@@ -2,7 +2,7 @@
 
 import json
 
-from keras_transformer.comparison.run_place import RunPlace
+from keras_transformer.analysis.compare.run_place import RunPlace
 
 TOKENS_PER_UPDATE = 100.0
 

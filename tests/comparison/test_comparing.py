@@ -7,14 +7,12 @@ import signal
 
 import pytest
 
-from keras_transformer.comparison import Comparison, compare, planning
-from keras_transformer.comparison.comparing import plan_comparison
-from keras_transformer.comparison.comparison_stopped import ComparisonStopped
-from keras_transformer.comparison.one_run import measure_run
-from keras_transformer.comparison.run_place import RunPlace
-from keras_transformer.errors import UserError
-from keras_transformer.trainer.training_failed import TrainingFailed
-from keras_transformer.trainer.training_stopped import TrainingStopped
+from keras_transformer._utils.errors import UserError
+from keras_transformer.analysis.compare import Comparison, compare, planning
+from keras_transformer.analysis.compare.one_run import measure_run
+from keras_transformer.analysis.compare.run_place import RunPlace
+from keras_transformer.analysis.compare.running import ComparisonStopped, plan_comparison
+from keras_transformer.trainer.signals import TrainingFailed, TrainingStopped
 from tests import phrases
 from tests.trainer.small_runs import Spy, make_recipe
 
@@ -172,17 +170,17 @@ def test_test_sets_give_quality_by_distance_and_by_length(trainings, recipe, tmp
 
 
 def test_models_of_other_sizes_are_refused_or_matched(recipe, tmp_path, monkeypatch):
-    models = {"sinusoidal": {}, "wide": {"feed_forward_width": 400}}
+    models = {"sinusoidal": {}, "wide": {"intermediate_dim": 400}}
     steps = Steps()
     with pytest.raises(UserError) as caught:
         compare(make_comparison(recipe, models=models), tmp_path / "out", say=silently, step=steps)
-    assert "change its `model.feed_forward_width`. Or have them matched" in str(caught.value)
+    assert "change its `model.intermediate_dim`. Or have them matched" in str(caught.value)
     assert runs(steps) == []
     # Of a budget in seconds, how fast each model is decides.
     monkeypatch.setattr(planning._Planner, "_updates_per_second", lambda self, recipe: 2.0)
     comparison = make_comparison(recipe, models=models, match=True, budget={"seconds": 6})
     plan = planning.make_plan(comparison, say=silently)
-    assert plan["models"]["wide"]["overrides"] == ["model.feed_forward_width=32"]
+    assert plan["models"]["wide"]["overrides"] == ["model.intermediate_dim=32"]
     assert plan["models"]["wide"]["updates"] == 12
     parameters = [entry["parameters"] for entry in plan["models"].values()]
     assert parameters[0] == parameters[1]
@@ -191,12 +189,12 @@ def test_models_of_other_sizes_are_refused_or_matched(recipe, tmp_path, monkeypa
 def test_another_first_model_has_the_others_matched_anew(recipe):
     comparison = make_comparison(recipe, models={"a": {}, "b": {}}, match=True)
     plan = planning.make_plan(comparison, say=silently)
-    models = {"c": {"feed_forward_width": 400}, "b": {}}
+    models = {"c": {"intermediate_dim": 400}, "b": {}}
     comparison = make_comparison(recipe, models=models, match=True)
     fingerprints = planning.data_fingerprints(comparison.recipes())
     assert not planning.is_planned(comparison, comparison.recipes(), fingerprints, plan)
     plan = planning.make_plan(comparison, plan, say=silently)
-    assert plan["models"]["b"]["overrides"] == ["model.feed_forward_width=400"]
+    assert plan["models"]["b"]["overrides"] == ["model.intermediate_dim=400"]
     assert planning.is_planned(comparison, comparison.recipes(), fingerprints, plan)
 
 

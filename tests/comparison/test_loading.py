@@ -5,9 +5,9 @@ import re
 
 import pytest
 
-from keras_transformer.comparison import load_comparison
-from keras_transformer.errors import UserError
-from keras_transformer.trainer.recipe import load_recipe
+from keras_transformer._utils.errors import UserError
+from keras_transformer.analysis.compare import load_comparison
+from keras_transformer.trainer.recipes import load_recipe
 
 COMPARE = pathlib.Path(__file__).parents[2] / "training" / "compare"
 # Others that lie there are recipes.
@@ -46,7 +46,7 @@ def test_a_file(write):
     assert recipes["rotary"].model.settings["attention"] == "rotary"
     assert recipes["rotary"].training.clip_norm == 2.0
     # The preset's and the recipe's own settings are still there.
-    assert recipes["rotary"].model.settings["width"] == 64
+    assert recipes["rotary"].model.settings["hidden_dim"] == 64
     for recipe in recipes.values():
         assert recipe.evaluation.every == 7
         assert not recipe.export.enabled

@@ -5,12 +5,11 @@ import json
 
 import pytest
 
-from keras_transformer.comparison import Comparison
-from keras_transformer.comparison.result_picture import draw_results
-from keras_transformer.comparison.result_table import make_markdown, make_rows
-from keras_transformer.comparison.results import collect_results
-from keras_transformer.errors import UserError
-from keras_transformer.trainer.recipe import Recipe
+from keras_transformer._utils.errors import UserError
+from keras_transformer.analysis.compare import Comparison
+from keras_transformer.analysis.compare.report import draw_results, make_markdown, make_rows
+from keras_transformer.analysis.compare.results import collect_results
+from keras_transformer.trainer.config import Recipe
 from tests.comparison.made_up_runs import TOKENS_PER_UPDATE, group, write_run
 
 RECIPE = Recipe.from_dictionary(

@@ -2,8 +2,8 @@
 
 import pytest
 
-from keras_transformer.comparison import speed_log
-from keras_transformer.comparison.speed_log import SpeedLog
+from keras_transformer.analysis.compare import one_run as speed_log
+from keras_transformer.analysis.compare.one_run import SpeedLog
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from keras_transformer.layers import MECHANISMS, MultiHeadAttention, register_mechanism
-from keras_transformer.layers.attention.structural import UNRELATED
+from keras_transformer.layers.attention.relative import UNRELATED
 from tests.references.mechanisms import reference_of, settings_of
 
 B, H, T, D = 3, 4, 7, 6
@@ -41,10 +41,10 @@ def small(name):
     return MECHANISMS[name](**settings_of(name))
 
 
-def built(name, random, width=M, memory_width=None, **settings):
+def built(name, random, hidden_dim=M, memory_width=None, **settings):
     layer = MultiHeadAttention(H, mechanism=small(name), **settings)
     memory_shape = None if memory_width is None else (None, None, memory_width)
-    layer.build((None, None, width), memory_shape)
+    layer.build((None, None, hidden_dim), memory_shape)
     return random_weights(layer, random)
 
 
@@ -91,7 +91,7 @@ def test_values_equal_the_numpy_reference(name, use_causal_mask, offset, random)
         attention_mask=visible,
         query_offset=offset,
         use_causal_mask=use_causal_mask,
-        return_weights=True,
+        return_attention_scores=True,
     )
 
     visible = np.broadcast_to(visible, (B, H, T - offset, T)).copy()
@@ -113,8 +113,8 @@ def test_prepared_keys_are_keys(name, random):
     mark = tf.constant(random.normal(0, 1, (1, 1, 1, D)), "float32") + tf.zeros([1, H, 1, D])
     prepared = mechanism.prepare(key)
     for expected, found in zip(
-        mechanism(query, key, value, return_weights=True),
-        mechanism(query, prepared, value, return_weights=True),
+        mechanism(query, key, value, return_attention_scores=True),
+        mechanism(query, prepared, value, return_attention_scores=True),
         strict=True,
     ):
         np.testing.assert_allclose(found, expected, atol=1e-6)
@@ -144,7 +144,7 @@ def test_sits_in_multi_head_attention(name, random):
     kernel, bias = (weight.numpy() for weight in layer.output_projection.weights)
     expected = context.transpose(0, 2, 1, 3).reshape(B, T, M) @ kernel + bias
 
-    outputs, returned = layer(x.astype("float32"), return_weights=True)
+    outputs, returned = layer(x.astype("float32"), return_attention_scores=True)
     np.testing.assert_allclose(outputs, expected, atol=1e-5)
     np.testing.assert_allclose(returned, weights, atol=1e-5)
 
@@ -175,7 +175,7 @@ def perturbed(x, where, random):
 def test_the_future_is_not_seen(name, dtype, training, dropout, jit, random):
     layer = built(name, random, dropout=dropout, dtype=dtype)
     function = tf.function(
-        lambda x: layer(x, use_causal_mask=True, return_weights=True, training=training),
+        lambda x: layer(x, use_causal_mask=True, return_attention_scores=True, training=training),
         jit_compile=jit,
     )
     x = random.normal(0, 1, (B, T, M)).astype("float32")
@@ -249,7 +249,7 @@ def test_a_fully_masked_row_gives_zeros(name, dtype, jit, random):
     @tf.function(jit_compile=jit)
     def function(x):
         with tf.GradientTape() as tape:
-            outputs, weights = layer(x, attention_mask=attention_mask, return_weights=True)
+            outputs, weights = layer(x, attention_mask=attention_mask, return_attention_scores=True)
             loss = tf.reduce_sum(tf.cast(outputs, tf.float32) ** 2)
         return outputs, weights, tape.gradient(loss, [v.value for v in layer.trainable_variables])
 
@@ -274,7 +274,7 @@ def test_cached_steps_equal_the_full_pass(name, key_heads, jit, random):
     x = random.normal(0, 1, (B, T, M)).astype("float32")
     is_token = np.array([[1, 1, 1, 1, 1, 1, 1], [0, 0, 1, 1, 0, 1, 1], [1, 1, 1, 1, 0, 0, 0]], bool)
     full, full_weights = layer(
-        x, mask=tf.constant(is_token), use_causal_mask=True, return_weights=True
+        x, mask=tf.constant(is_token), use_causal_mask=True, return_attention_scores=True
     )
 
     @tf.function(jit_compile=jit)
@@ -285,7 +285,7 @@ def test_cached_steps_equal_the_full_pass(name, key_heads, jit, random):
             cache=cache,
             offset=offset,
             use_causal_mask=True,
-            return_weights=True,
+            return_attention_scores=True,
         )
 
     max_length = T + 2
@@ -339,7 +339,7 @@ def test_values_of_relations_equal_the_numpy_reference(name, random):
     relations, known = some_relations(random)
     arrays = [tf.constant(array, tf.float32) for array in (query, key, value)]
     context, weights = mechanism(
-        *arrays, attention_mask=visible, relations=relations, return_weights=True
+        *arrays, attention_mask=visible, relations=relations, return_attention_scores=True
     )
     own = {variable.name: variable.numpy() for variable in mechanism.trainable_variables}
     visible = np.broadcast_to(visible, (B, H, T, T))
@@ -467,7 +467,7 @@ def test_an_instance_is_a_pattern_not_shared(name, random):
 def test_symbolic_call_knows_shapes_and_dtypes(name):
     x = keras.Input((None, M))
     layer = MultiHeadAttention(H, mechanism=name, dtype="mixed_bfloat16")
-    outputs, weights = layer(x, return_weights=True)
+    outputs, weights = layer(x, return_attention_scores=True)
     assert (outputs.shape, weights.shape) == ((None, None, M), (None, H, None, None))
     model = keras.Model(x, [outputs, weights])
     real = model(np.ones((2, T, M), "float32"))

@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 from keras_transformer.layers import MECHANISMS, SCHEMES
-from keras_transformer.losses import TokenCrossEntropy
+from keras_transformer.losses.cross_entropy import TokenCrossEntropy
 from keras_transformer.metrics import Perplexity, TokenAccuracy
 from keras_transformer.models import (
     ConvolutionalSeq2Seq,
@@ -25,8 +25,8 @@ from tests.references.mechanisms import settings_of
 VOCABULARY = 23
 SIZES = {
     "vocabulary_size": VOCABULARY,
-    "width": 16,
-    "feed_forward_width": 24,
+    "hidden_dim": 16,
+    "intermediate_dim": 24,
     "num_heads": 4,
     "max_length": 16,
     "dropout": 0.0,
@@ -55,8 +55,13 @@ def can_be_packed(variant):
 PACKED_VARIANTS = [variant for variant in DECODER_VARIANTS if can_be_packed(variant)]
 # Everything else that differs in kind, each at least once.
 FORM_VARIANTS = [
-    {"order": "pre", "normalization": "rms", "activation": "swiglu", "use_bias": False},
-    {"order": "post", "normalization": "rms", "num_key_value_heads": 2, "activation": "gelu"},
+    {"normalize_first": True, "normalization": "rms", "activation": "swiglu", "use_bias": False},
+    {
+        "normalize_first": False,
+        "normalization": "rms",
+        "num_key_value_heads": 2,
+        "activation": "gelu",
+    },
     {"share_embeddings": "none"},
     {"share_embeddings": "target", "target_vocabulary_size": 31},
     {"copies": True, "coverage_weight": 1.0},

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from keras_transformer.data import LabelIndex, MemoryCorpus, tokenise_corpus
+from keras_transformer.data import LabelIndex, MemoryCorpus, tokenize_corpus
 from keras_transformer.text import ByteTokenizer, tokenizer
 
 
@@ -26,7 +26,7 @@ def make_cache(tmp_path):
         if "label" in columns:
             tokenizers["label"] = LabelIndex(sorted({label for _, label in examples}))
         corpus = MemoryCorpus(examples, columns)
-        return tokenise_corpus(corpus, tokenizers, tmp_path / "caches", **options)
+        return tokenize_corpus(corpus, tokenizers, tmp_path / "caches", **options)
 
     return make
 

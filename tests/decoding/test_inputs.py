@@ -16,12 +16,12 @@ from keras_transformer.decoding import (
 )
 from tests.decoding.lengths import at_most
 
-SMALL = {"vocabulary_size": 12, "width": 8, "feed_forward_width": 16, "num_heads": 2}
+SMALL = {"vocabulary_size": 12, "hidden_dim": 8, "intermediate_dim": 16, "num_heads": 2}
 
 
 @pytest.fixture(scope="module")
 def transformer():
-    return Transformer.from_preset("tiny", encoder_layers=1, decoder_layers=1, **SMALL)
+    return Transformer.from_preset("tiny", num_encoder_layers=1, num_decoder_layers=1, **SMALL)
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from keras_transformer.decoding import (
     NoRepeatNgram,
     SamplingSearch,
 )
-from keras_transformer.layers.growing_cache import GrowingCache
+from keras_transformer.layers.kv_cache import GrowingCache
 from keras_transformer.models import (
     ConvolutionalSeq2Seq,
     LanguageModel,
@@ -27,8 +27,8 @@ from tests.decoding.reference import START, Rules
 
 SIZES = {
     "vocabulary_size": 11,
-    "width": 16,
-    "feed_forward_width": 24,
+    "hidden_dim": 16,
+    "intermediate_dim": 24,
     "num_heads": 4,
     "max_length": 12,
     "dropout": 0.0,

@@ -4,9 +4,16 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_transformer.decoding.controls import ForbiddenTokens, NoRepeatNgram, RepetitionPenalty
-from keras_transformer.decoding.likeliest import BLOCK, hide_first, likeliest
-from keras_transformer.decoding.rules import NEVER, Rules
+from keras_transformer.decoding.constraints import (
+    BLOCK,
+    NEVER,
+    ForbiddenTokens,
+    NoRepeatNgram,
+    RepetitionPenalty,
+    Rules,
+    hide_first,
+    likeliest,
+)
 
 ROWS = 6
 CONTROLS = (NoRepeatNgram(1), RepetitionPenalty(1.5), ForbiddenTokens([5, 8]))

@@ -44,12 +44,12 @@ def test_a_seed_repeats_and_another_differs():
 
 
 def test_rows_do_not_influence_each_other():
-    """Other neighbours, more or fewer of them, and a row's draws are the same."""
+    """Other neighbors, more or fewer of them, and a row's draws are the same."""
     search = sampling(samples=3)
     together = found_ids(search(MODEL, SOURCES, seed=7))
-    other_neighbours = SOURCES[[0, 4, 2, 1, 3]]
+    other_neighbors = SOURCES[[0, 4, 2, 1, 3]]
     for row in (0, 2):
-        assert found_ids(search(MODEL, other_neighbours, seed=7))[row] == together[row]
+        assert found_ids(search(MODEL, other_neighbors, seed=7))[row] == together[row]
     assert found_ids(search(MODEL, SOURCES[:2], seed=7)) == together[:2]
 
 

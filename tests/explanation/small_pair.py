@@ -4,8 +4,8 @@ import keras
 import numpy as np
 
 from keras_transformer import Transformer
-from keras_transformer.explanation import Explanation, WeightChange
-from keras_transformer.explanation.sentence_pair import SentencePair
+from keras_transformer.analysis.explain import Explanation, WeightChange
+from keras_transformer.analysis.explain.explanation import SentencePair
 
 SOURCE = np.array([5, 9, 7, 5, 3], np.int32)
 TARGET = np.array([2, 11, 6, 8], np.int32)
@@ -19,12 +19,12 @@ def make_pair(**settings):
         "tiny",
         **{
             "vocabulary_size": 20,
-            "width": 16,
-            "feed_forward_width": 32,
+            "hidden_dim": 16,
+            "intermediate_dim": 32,
             "num_heads": 2,
-            "encoder_layers": 2,
-            "decoder_layers": 2,
-            "order": "pre",
+            "num_encoder_layers": 2,
+            "num_decoder_layers": 2,
+            "normalize_first": True,
             **settings,
         },
     )

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from keras_transformer.explanation import attention_rollout
+from keras_transformer.analysis.explain import attributions as attention_rollout
 
 
 def rows_of_one(generator, *shape, causal=False):

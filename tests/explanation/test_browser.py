@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from keras_transformer.explanation import make_explanation_page
+from keras_transformer.analysis.explain import make_explanation_page
 from tests.explanation.small_pair import make_explanation
 from tests.trainer.tensorboard.chromium import Chromium
 

@@ -8,8 +8,8 @@ import pytest
 import tensorflow as tf
 
 from keras_transformer import TextEncoder, Transformer
-from keras_transformer.errors import UserError
-from keras_transformer.explanation import explain
+from keras_transformer._utils.errors import UserError
+from keras_transformer.analysis.explain import explain
 from keras_transformer.export import TrainedModel
 from keras_transformer.text import ByteTokenizer
 from tests.phrases import SMALL
@@ -22,7 +22,7 @@ def make_trained(kind=Transformer, **settings):
 
 @pytest.fixture(scope="module")
 def trained():
-    return make_trained(encoder_layers=2, decoder_layers=2)
+    return make_trained(num_encoder_layers=2, num_decoder_layers=2)
 
 
 def test_everything_is_measured(trained):

@@ -6,8 +6,8 @@ import math
 import numpy as np
 import pytest
 
-from keras_transformer.explanation import kendall_tau
-from keras_transformer.explanation.kendall_tau import chance_spread
+from keras_transformer.analysis.explain import agreement as kendall_tau
+from keras_transformer.analysis.explain.agreement import chance_spread
 
 
 @pytest.mark.parametrize(

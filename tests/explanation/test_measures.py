@@ -4,11 +4,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_transformer.explanation import sentence_pair
-from keras_transformer.explanation.erasure import erasure
-from keras_transformer.explanation.gradient_times_input import gradient_times_input
-from keras_transformer.explanation.replaced_method import replaced_method
-from keras_transformer.explanation.sentence_pair import in_full_precision
+from keras_transformer.analysis.explain import explanation as sentence_pair
+from keras_transformer.analysis.explain.attributions import (
+    erasure,
+    gradient_times_input,
+    replaced_method,
+)
+from keras_transformer.analysis.explain.explanation import in_full_precision
 from tests.explanation.small_pair import LABELS, SOURCE, TARGET, make_pair
 
 
@@ -22,7 +24,7 @@ def test_gradient_times_input_is_the_slope_along_an_embedding():
 
     Source and target share their table, of which only the source's use counts.
     """
-    pair = make_pair(dtype="float64", encoder_layers=1, decoder_layers=1)
+    pair = make_pair(dtype="float64", num_encoder_layers=1, num_decoder_layers=1)
     measured = np.empty((len(LABELS), len(SOURCE)))
     for place in range(len(SOURCE)):
         above, below = (log_probabilities_with(pair, place, 1 + step) for step in (1e-4, -1e-4))
@@ -66,7 +68,7 @@ def test_in_portions_it_is_the_same(pair, monkeypatch):
 
 
 def test_a_model_in_half_precision_is_explained_in_full():
-    model = make_pair(dtype="mixed_float16", encoder_layers=1, decoder_layers=1).model
+    model = make_pair(dtype="mixed_float16", num_encoder_layers=1, num_decoder_layers=1).model
     twin = in_full_precision(model)
     assert twin.dtype_policy.compute_dtype == "float32"
     for own, copied in zip(model.get_weights(), twin.get_weights(), strict=True):

@@ -8,8 +8,8 @@ import re
 import numpy as np
 from matplotlib import image
 
-from keras_transformer.explanation import make_explanation_page
-from keras_transformer.explanation.heat_map import heat_map
+from keras_transformer.analysis.explain import make_explanation_page
+from keras_transformer.analysis.explain.page import heat_map
 from tests.explanation.small_pair import make_explanation
 from tests.inference.test_attention import ODD_TOKENS, PageReader
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from keras_transformer.explanation import judge
+from keras_transformer.analysis.explain import judge
 from tests.explanation.small_pair import make_explanation
 
 

@@ -5,17 +5,20 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_transformer.explanation.cross_attention import changed_weights, cross_mechanisms
-from keras_transformer.explanation.replaced_method import replaced_method
-from keras_transformer.explanation.weight_change import (
+from keras_transformer.analysis.explain.attributions import (
+    changed_weights,
+    cross_mechanisms,
+    replaced_method,
+)
+from keras_transformer.analysis.explain.weight_change import (
     divergence,
     even_weights,
     shuffle_weights,
     total_variation,
 )
 from keras_transformer.layers import PointerGenerator
-from keras_transformer.layers.attention.chunked import Chunked
-from keras_transformer.layers.attention.scaled_dot_product import ScaledDotProduct
+from keras_transformer.layers.attention.chunked import ChunkedAttention
+from keras_transformer.layers.attention.dot_product import ScaledDotProductAttention
 from tests.explanation.small_pair import SOURCE, TARGET, make_pair
 
 
@@ -112,12 +115,12 @@ def test_distances_by_hand():
 def test_without_layers_of_that_name_all_attention_is_to_the_source():
     """As in a recurrent model, whose decoder holds a mechanism and no multi-head attention."""
     states, memory = keras.Input((1, None, 8)), keras.Input((1, None, 8))
-    attend = ScaledDotProduct()
+    attend = ScaledDotProductAttention()
     model = keras.Model([states, memory], keras.layers.Dense(4)(attend(states, memory, memory)))
     assert cross_mechanisms(model) == [attend]
 
 
 def test_a_mechanism_that_never_has_its_weights_cannot_be_given_others():
     states, memory = keras.Input((1, None, 8)), keras.Input((1, None, 8))
-    model = keras.Model([states, memory], Chunked(chunk=4)(states, memory, memory))
+    model = keras.Model([states, memory], ChunkedAttention(chunk=4)(states, memory, memory))
     assert cross_mechanisms(model) == []

@@ -10,7 +10,7 @@ from tensorflow.core.protobuf import meta_graph_pb2
 from tensorflow.python.framework import op_def_registry
 
 from keras_transformer.export import allowed_ops
-from keras_transformer.export.graph_ops import check_ops
+from keras_transformer.export.allowed_ops import check_ops
 from keras_transformer.layers.attention import MECHANISMS
 from keras_transformer.models import Transformer, TransformerConfig
 from keras_transformer.text import ByteTokenizer, learn_tokenizer
@@ -60,8 +60,8 @@ def meta_graph_of(function):
 
 
 def small_transformer(attention):
-    sizes = {"width": 8, "feed_forward_width": 16, "num_heads": 2}
-    layers = {"encoder_layers": 1, "decoder_layers": 1}
+    sizes = {"hidden_dim": 8, "intermediate_dim": 16, "num_heads": 2}
+    layers = {"num_encoder_layers": 1, "num_decoder_layers": 1}
     # One that cannot hide the future is the encoder's alone.
     decoder = None if MECHANISMS[attention].supports_causal else "scaled_dot_product"
     mechanisms = {"attention": attention, "decoder_attention": decoder}

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keras_transformer.data import DependencyTree
-from keras_transformer.data.corpora.conllu_sentences import read_sentences
-from keras_transformer.data.corpora.tally import Tally
-from keras_transformer.export.conllu_parsing import parse_conllu
+from keras_transformer.data.corpora.conllu import read_sentences
+from keras_transformer.data.corpora.text_file import Tally
+from keras_transformer.export.modules import parse_conllu
 from keras_transformer.layers.tree_positions import word_depths
 
 

@@ -10,14 +10,9 @@ import pytest
 import tensorflow as tf
 
 from keras_transformer import TextEncoder
+from keras_transformer._utils.errors import UserError
 from keras_transformer.decoding import SearchSettings
-from keras_transformer.errors import UserError
-from keras_transformer.export import (
-    TrainedModel,
-    export_model,
-    exporting,
-    open_text_model,
-)
+from keras_transformer.export import TrainedModel, export_model, exporting, open_text_model
 from keras_transformer.export.manifest import read_manifest
 from keras_transformer.export.saved_model_file import read_meta_graph
 from keras_transformer.text import ByteTokenizer, TokenizerPair

@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 import tensorflow_text
 
-from keras_transformer.errors import UserError
+from keras_transformer._utils.errors import UserError
 from keras_transformer.export import golden, replay
 from keras_transformer.export.golden import make_golden_pair, replay_golden_pairs
 from keras_transformer.export.manifest import read_manifest, write_manifest

@@ -6,8 +6,8 @@ import pytest
 import tensorflow as tf
 from tensorflow.python.framework import op_def_registry
 
-from keras_transformer.errors import UserError
-from keras_transformer.export.graph_ops import check_ops
+from keras_transformer._utils.errors import UserError
+from keras_transformer.export.allowed_ops import check_ops
 from keras_transformer.export.saved_model_file import read_meta_graph
 from tests.export.small_export import TEXTS, save_module
 

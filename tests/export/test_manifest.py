@@ -8,7 +8,7 @@ import shutil
 import numpy as np
 import pytest
 
-from keras_transformer.errors import UserError
+from keras_transformer._utils.errors import UserError
 from keras_transformer.export.manifest import MANIFEST, check_files, read_manifest, write_manifest
 from tests.export.small_export import manifest_content
 

@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 from tensorflow.core.protobuf import saved_model_pb2
 
-from keras_transformer.errors import UserError
-from keras_transformer.export.graph_ops import check_ops
-from keras_transformer.export.saved_model_file import SAVED_MODEL, read_meta_graph
+from keras_transformer._utils.errors import UserError
+from keras_transformer.export.allowed_ops import check_ops
+from keras_transformer.export.saved_model_file import SAVED_MODEL, check_variables, read_meta_graph
 from keras_transformer.export.signatures import check_signatures
-from keras_transformer.export.variables_index import check_variables
 
 
 def refusal_of(directory):

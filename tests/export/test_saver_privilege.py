@@ -4,8 +4,8 @@ import pathlib
 
 import pytest
 
-from keras_transformer.errors import UserError
-from keras_transformer.export.graph_ops import check_ops
+from keras_transformer._utils.errors import UserError
+from keras_transformer.export.allowed_ops import check_ops
 from keras_transformer.export.saved_model_file import read_meta_graph
 
 NOWHERE = pathlib.Path("nowhere")
@@ -71,7 +71,7 @@ def test_a_sparse_output_that_is_the_saver(meta_graph):
 
 
 @pytest.mark.parametrize("key", ["saved_model_main_op", "legacy_init_op"])
-def test_an_initialisation_that_is_the_saver(meta_graph, key):
+def test_an_initialization_that_is_the_saver(meta_graph, key):
     node = saver_node(meta_graph, meta_graph.saver_def.save_tensor_name)
     meta_graph.collection_def[key].node_list.value.append(node.name)
     assert "SaveV2" in refusal_of(meta_graph)

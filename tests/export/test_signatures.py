@@ -5,7 +5,7 @@ import re
 import pytest
 import tensorflow as tf
 
-from keras_transformer.errors import UserError
+from keras_transformer._utils.errors import UserError
 from keras_transformer.export.saved_model_file import read_meta_graph
 from keras_transformer.export.signatures import CONTRACTS, check_signatures
 from keras_transformer.models import MODELS

@@ -33,7 +33,7 @@ COVERING = {"attention": "additive", "coverage_attention": True, **COPYING}
 )
 def test_a_clean_process_gives_the_same_answers(model_class, settings, xla, tmp_path):
     """`export_model` asks one before there is a directory."""
-    sizes = {"width": 16, "encoder_layers": 1, "decoder_layers": 2, "max_length": 16}
+    sizes = {"hidden_dim": 16, "num_encoder_layers": 1, "num_decoder_layers": 2, "max_length": 16}
     model = model_class.from_preset("tiny", vocabulary_size=260, **sizes, **settings)
     trained = TrainedModel(model, ByteTokenizer())
     search = SearchSettings(beams=2, max_length=6)

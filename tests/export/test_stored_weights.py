@@ -2,7 +2,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_transformer.export.stored_weights import LARGEST_CONSTANT, stored_weights
+from keras_transformer.export.text_module import LARGEST_CONSTANT, stored_weights
 
 
 def make_model():

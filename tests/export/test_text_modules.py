@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 from keras_transformer import LanguageModel, RecurrentSeq2Seq, TextEncoder, Transformer
+from keras_transformer._utils.errors import UserError
 from keras_transformer.decoding import (
     BeamSearch,
     GreedySearch,
@@ -14,13 +15,12 @@ from keras_transformer.decoding import (
     SamplingSearch,
     SearchSettings,
 )
-from keras_transformer.errors import UserError
 from keras_transformer.export import TextLimits, TrainedModel
 from keras_transformer.export.modules import make_text_module
 from keras_transformer.text import ByteTokenizer, TokenizerPair, WordPieceTokenizer
 from tests import phrases
 
-SMALL = {"width": 16, "feed_forward_width": 32, "num_heads": 2, "max_length": 32}
+SMALL = {"hidden_dim": 16, "intermediate_dim": 32, "num_heads": 2, "max_length": 32}
 
 
 def translate(functions, texts, signature="serving_default"):
@@ -176,7 +176,7 @@ def test_unknown_words_are_copied():
     """The word that the vocabulary lacks is taken from where the model looked."""
     tokenizer = WordPieceTokenizer(["the", "in", "house", "##s"])
     model = Transformer.from_preset(
-        "tiny", vocabulary_size=8, encoder_layers=1, decoder_layers=1, **SMALL
+        "tiny", vocabulary_size=8, num_encoder_layers=1, num_decoder_layers=1, **SMALL
     )
     # A model that says UNKNOWN twice, and looks at one place only: at the word that is unknown.
     module = make_text_module(
@@ -274,9 +274,9 @@ BOUNDED = {
 def test_sources_end_where_a_mechanism_ends(kind, xla):
     """One long text does not fail the others of its batch, nor does what XLA pads it with."""
     cls, settings, options = BOUNDED[kind]
-    sizes = {"width": 16, "max_length": 64, "encoder_layers": 1, "decoder_layers": 1}
+    sizes = {"hidden_dim": 16, "max_length": 64, "num_encoder_layers": 1, "num_decoder_layers": 1}
     if cls is Transformer:
-        sizes |= {"feed_forward_width": 32, "num_heads": 2}
+        sizes |= {"intermediate_dim": 32, "num_heads": 2}
     settings = {**sizes, **settings, options: {"max_length": 20}, "vocabulary_size": 260}
     trained = TrainedModel(cls(cls.config_class(**settings)), TokenizerPair(ByteTokenizer()))
     search = SearchSettings(beams=2, max_length=6)
@@ -308,7 +308,8 @@ def test_what_could_only_fail_later_is_refused():
     tokenizer = ByteTokenizer()
     sizes = {**SMALL, "vocabulary_size": 260, "positions": "learned"}
     translator = TrainedModel(
-        Transformer.from_preset("tiny", encoder_layers=1, decoder_layers=1, **sizes), tokenizer
+        Transformer.from_preset("tiny", num_encoder_layers=1, num_decoder_layers=1, **sizes),
+        tokenizer,
     )
     writer = TrainedModel(LanguageModel.from_preset("tiny", num_layers=1, **sizes), tokenizer)
     with pytest.raises(UserError, match="learned 32 positions: texts may have 32 tokens at most"):

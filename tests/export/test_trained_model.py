@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from keras_transformer import Transformer
+from keras_transformer._utils.errors import UserError
 from keras_transformer.decoding import GreedySearch, SearchSettings
-from keras_transformer.errors import UserError
 from keras_transformer.export import TrainedModel
 from keras_transformer.export.modules import make_text_module
 from keras_transformer.text import ByteTokenizer, TokenizerPair
@@ -20,11 +20,11 @@ def make_trained(**settings):
     model = Transformer.from_preset(
         "tiny",
         vocabulary_size=260,
-        width=16,
-        feed_forward_width=32,
+        hidden_dim=16,
+        intermediate_dim=32,
         num_heads=2,
-        encoder_layers=1,
-        decoder_layers=1,
+        num_encoder_layers=1,
+        num_decoder_layers=1,
         **settings,
     )
     return TrainedModel(
@@ -90,7 +90,9 @@ def test_nothing_of_the_optimizer_is_stored(written_run, tmp_path):
 
 
 def test_tokenizers_of_another_model(tmp_path):
-    model = Transformer.from_preset("tiny", vocabulary_size=300, encoder_layers=1, decoder_layers=1)
+    model = Transformer.from_preset(
+        "tiny", vocabulary_size=300, num_encoder_layers=1, num_decoder_layers=1
+    )
     with pytest.raises(UserError, match="embedding has 300 ids, but the 'bytes' tokenizer has 260"):
         TrainedModel(model, TokenizerPair(ByteTokenizer()))
 

@@ -31,11 +31,11 @@ def trained_with(tokenizer, **settings):
     model = Transformer.from_preset(
         "tiny",
         vocabulary_size=tokenizer.vocabulary_size,
-        width=16,
-        feed_forward_width=16,
+        hidden_dim=16,
+        intermediate_dim=16,
         num_heads=2,
-        encoder_layers=1,
-        decoder_layers=1,
+        num_encoder_layers=1,
+        num_decoder_layers=1,
         max_length=64,
         **{"tree_positions": "both", **settings},
     )
@@ -58,7 +58,7 @@ def functions(trained):
 @pytest.mark.parametrize("kind", ["bytes", "sentencepiece", "wordpiece"])
 def test_the_model_reads_what_training_reads(kind, tmp_path):
     """Scores of strings are those of the batches that `TreeBatches` makes of files."""
-    from keras_transformer.data import ConlluCorpus, TreeBatches, choose_buckets, tokenise_corpus
+    from keras_transformer.data import ConlluCorpus, TreeBatches, choose_buckets, tokenize_corpus
 
     tokenizer, trees = tokenizer_of(kind), [TREE, CHAIN, SHORT]
     trained = trained_with(tokenizer)
@@ -66,7 +66,7 @@ def test_the_model_reads_what_training_reads(kind, tmp_path):
     (tmp_path / "s.conllu").write_text("".join(tree.conllu + "\n\n" for tree in trees))
     (tmp_path / "t.txt").write_text("".join(target + "\n" for target in targets))
     corpus = ConlluCorpus(tmp_path / "s.conllu", tmp_path / "t.txt")
-    cache = tokenise_corpus(corpus, tokenizer, tmp_path / "cache")
+    cache = tokenize_corpus(corpus, tokenizer, tmp_path / "cache")
     table = choose_buckets(cache, max_buckets=1)
     inputs, labels = TreeBatches(cache, table, corpus, tokenizer, seed=1).batch(0, 0)
     log_probabilities = tf.nn.log_softmax(trained.model(inputs)).numpy()
@@ -110,7 +110,7 @@ ODD = [
 
 
 def test_whatever_the_strings_there_is_an_answer(functions):
-    """The same alone and in a batch, whatever its neighbours."""
+    """The same alone and in a batch, whatever its neighbors."""
     texts = tf.constant([*ODD, TREE.conllu])
     found = functions["serving_default"](text=texts)
     assert np.all(np.isfinite(found["score"]))

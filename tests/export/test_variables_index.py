@@ -4,9 +4,8 @@ import shutil
 
 import pytest
 
-from keras_transformer.errors import UserError
-from keras_transformer.export.saved_model_file import read_meta_graph
-from keras_transformer.export.variables_index import check_variables
+from keras_transformer._utils.errors import UserError
+from keras_transformer.export.saved_model_file import check_variables, read_meta_graph
 
 DATA = "variables/variables.data-00000-of-00001"
 INDEX = "variables/variables.index"

@@ -9,7 +9,7 @@ import tempfile
 import pytest
 import tensorflow as tf
 
-from keras_transformer.errors import UserError
+from keras_transformer._utils.errors import UserError
 from keras_transformer.export.manifest import MANIFEST, read_manifest, write_manifest
 from keras_transformer.export.verification import verify_export
 from tests.export.small_export import (

@@ -11,7 +11,7 @@ import h5py
 import keras
 import pytest
 
-from keras_transformer.errors import UserError
+from keras_transformer._utils.errors import UserError
 from keras_transformer.export.versions import next_version, resolve_version
 
 

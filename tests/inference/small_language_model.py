@@ -10,8 +10,8 @@ def save_language_model(directory):
     model = LanguageModel.from_preset(
         "tiny",
         vocabulary_size=ByteTokenizer().vocabulary_size,
-        width=16,
-        feed_forward_width=32,
+        hidden_dim=16,
+        intermediate_dim=32,
         num_heads=2,
         num_layers=1,
         max_length=64,

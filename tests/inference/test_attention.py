@@ -94,7 +94,7 @@ def test_hardly_any_tokens(shape):
     rows, columns = shape
     alignment = Alignment("", "", ("s",) * columns, ("t",) * rows, np.zeros(shape))
     assert pixels(alignment).shape[0] > 20
-    assert "Strongest colour: 1.000" in make_attention_page([alignment])
+    assert "Strongest color: 1.000" in make_attention_page([alignment])
 
 
 # As a page.

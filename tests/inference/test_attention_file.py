@@ -2,9 +2,9 @@
 
 import pytest
 
-from keras_transformer.errors import UserError
+from keras_transformer._utils.errors import UserError
 from keras_transformer.inference import translate_lines
-from keras_transformer.inference.attention_file import most_sentences, save_attention
+from keras_transformer.inference.attention_maps import most_sentences, save_attention
 from tests.inference.shouting_model import ShoutingModel
 
 

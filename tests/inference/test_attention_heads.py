@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from matplotlib import image
 
-from keras_transformer.inference.attention_heads_picture import draw_attention_heads
+from keras_transformer.trainer.attention_maps import draw_attention_heads
 from tests.inference.test_attention import ODD_TOKENS
 
 CELL = 14

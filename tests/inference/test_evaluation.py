@@ -5,7 +5,7 @@ import json
 import pytest
 import sacrebleu
 
-from keras_transformer.errors import UserError
+from keras_transformer._utils.errors import UserError
 from keras_transformer.inference import BLEU_TOKENS, evaluate, evaluate_translations
 from tests.inference.shouting_model import ShoutingModel
 

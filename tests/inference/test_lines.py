@@ -12,9 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keras_transformer.errors import UserError
-from keras_transformer.inference.lines import MOST_CHARACTERS, LineReader
-from keras_transformer.inference.sentences import count_sources
+from keras_transformer._utils.errors import UserError
+from keras_transformer.inference.readers import MOST_CHARACTERS, LineReader, count_sources
 
 
 @pytest.fixture

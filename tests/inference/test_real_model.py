@@ -6,7 +6,7 @@ import pytest
 
 from keras_transformer.export import open_text_model
 from keras_transformer.inference import align, evaluate, score_pairs, translate_lines
-from keras_transformer.inference.attention_file import save_attention
+from keras_transformer.inference.attention_maps import save_attention
 from tests import phrases
 from tests.inference.small_language_model import save_language_model
 
@@ -50,8 +50,8 @@ def test_scoring_a_translation_gives_the_score_of_the_search(text_model, transla
     scored = score_pairs(text_model, SOURCES, [each.text for each in translations])
     for translation, score in zip(translations, scored, strict=True):
         # Of a text that has several spellings, another one may be scored, which is less likely.
-        normalised = score.log_probability / ((5 + score.tokens) / 6) ** 0.6
-        assert normalised <= translation.scores[0] + 1e-3
+        normalized = score.log_probability / ((5 + score.tokens) / 6) ** 0.6
+        assert normalized <= translation.scores[0] + 1e-3
         assert score.perplexity == pytest.approx(math.exp(-score.log_probability / score.tokens))
 
 

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from keras_transformer.errors import UserError
+from keras_transformer._utils.errors import UserError
 from keras_transformer.inference import Score, score_pairs
 from tests.inference.shouting_model import ShoutingModel
 

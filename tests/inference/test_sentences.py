@@ -6,10 +6,10 @@ import re
 
 import pytest
 
+from keras_transformer._utils.errors import UserError
 from keras_transformer.data import DependencyTree
-from keras_transformer.errors import UserError
 from keras_transformer.inference import LineReader, SentenceReader
-from keras_transformer.inference.sentences import as_sources, count_sources, require_parallel
+from keras_transformer.inference.readers import as_sources, count_sources, require_parallel
 from tests.inference.shouting_model import ShoutingModel
 
 DOGS = DependencyTree(("Hunde", "schlafen"), heads=(2, 0)).conllu

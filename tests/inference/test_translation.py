@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from keras_transformer.errors import UserError
+from keras_transformer._utils.errors import UserError
 from keras_transformer.inference import translate_lines
 from tests.inference.shouting_model import N_BEST, ShoutingModel, score_of, shout
 

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from keras_transformer.layers import DecoderBlock, EncoderBlock
-from keras_transformer.layers.residual import Residual
+from keras_transformer.layers.normalization import Residual
 from tests.references import blocks
 
 B, T, S, M, H = 2, 4, 5, 12, 3
@@ -14,15 +14,15 @@ B, T, S, M, H = 2, 4, 5, 12, 3
 every_form = pytest.mark.parametrize(
     "form",
     [
-        {"order": order, "normalization": normalization}
-        for order in ("pre", "post")
+        {"normalize_first": normalize_first, "normalization": normalization}
+        for normalize_first in (True, False)
         for normalization in ("layer", "rms")
     ],
     ids=lambda form: "-".join(form.values()),
 )
 
 
-def randomised(layer, random):
+def randomized(layer, random):
     for variable in layer.trainable_variables:
         variable.assign(random.normal(0, 0.4, variable.shape))
     return layer
@@ -32,7 +32,7 @@ def randomised(layer, random):
 def test_encoder_block_equals_numpy(form, random):
     block = EncoderBlock(H, 16, **form)
     block.build((None, None, M))
-    randomised(block, random)
+    randomized(block, random)
     x = random.normal(0, 1, (B, T, M))
     is_token = np.array([[1, 1, 1, 1], [1, 1, 1, 0]], bool)
     outputs = block(x.astype("float32"), mask=tf.constant(is_token))
@@ -45,7 +45,7 @@ def test_encoder_block_equals_numpy(form, random):
 def test_decoder_block_equals_numpy(form, has_memory, random):
     block = DecoderBlock(H, 16, activation="geglu", **form)
     block.build((None, None, M), (None, None, M) if has_memory else None)
-    randomised(block, random)
+    randomized(block, random)
     x, memory = random.normal(0, 1, (B, T, M)), random.normal(0, 1, (B, S, M))
     is_token = np.array([[1, 1, 1, 1, 1], [1, 1, 0, 0, 0]], bool)
     outputs = block(
@@ -64,20 +64,20 @@ def test_decoder_block_equals_numpy(form, has_memory, random):
 def test_weights_are_returned(random):
     x = random.normal(0, 1, (B, T, M)).astype("float32")
     memory = random.normal(0, 1, (B, S, M)).astype("float32")
-    _, weights = EncoderBlock(H, 16)(x, return_weights=True)
+    _, weights = EncoderBlock(H, 16)(x, return_attention_scores=True)
     assert weights.shape == (B, H, T, T)
-    outputs, weights = DecoderBlock(H, 16)(x, memory, return_weights=True)
+    outputs, weights = DecoderBlock(H, 16)(x, memory, return_attention_scores=True)
     assert outputs.shape == (B, T, M)
     assert weights["self"].shape == (B, H, T, T)
     assert weights["cross"].shape == (B, H, T, S)
     np.testing.assert_allclose(np.sum(weights["cross"], -1), 1, atol=1e-6)
-    _, weights = DecoderBlock(H, 16)(x, return_weights=True)
+    _, weights = DecoderBlock(H, 16)(x, return_attention_scores=True)
     assert list(weights) == ["self"]
 
 
 def test_weights_are_returned_symbolically():
     x, memory = keras.Input((None, M)), keras.Input((S, M))
-    outputs, weights = DecoderBlock(H, 16)(x, memory, return_weights=True)
+    outputs, weights = DecoderBlock(H, 16)(x, memory, return_attention_scores=True)
     assert weights["cross"].shape == (None, H, None, S)
     model = keras.Model([x, memory], [outputs, weights["self"], weights["cross"]])
     shapes = [tuple(tensor.shape) for tensor in model([np.zeros((B, T, M)), np.zeros((B, S, M))])]
@@ -97,12 +97,12 @@ def test_each_dropout_acts_in_training_only(kind, rate, random):
 def test_config_round_trip(kind):
     block = kind(
         num_heads=H,
-        feed_forward_width=16,
+        intermediate_dim=16,
         num_key_value_heads=1,
         attention="rotary",
         activation="swiglu",
         normalization="rms",
-        order="post",
+        normalize_first=False,
         dropout=0.1,
         attention_dropout=0.2,
         activation_dropout=0.3,
@@ -118,9 +118,9 @@ def test_config_round_trip(kind):
 def test_blocks_pass_masks_on(random):
     ids = keras.Input((None,), dtype="int32")
     x = keras.layers.Embedding(5, M, mask_zero=True)(ids)
-    for order, normalization in (("pre", "rms"), ("post", "layer")):
-        y = EncoderBlock(H, 16, order=order, normalization=normalization)(x)
-        y = DecoderBlock(H, 16, order=order, normalization=normalization)(y, x)
+    for normalize_first, normalization in ((True, "rms"), (False, "layer")):
+        y = EncoderBlock(H, 16, normalize_first=normalize_first, normalization=normalization)(x)
+        y = DecoderBlock(H, 16, normalize_first=normalize_first, normalization=normalization)(y, x)
         mask = keras.Model(ids, y)(np.array([[1, 0]]))._keras_mask
         assert mask.numpy().tolist() == [[True, False]]
 
@@ -128,7 +128,7 @@ def test_blocks_pass_masks_on(random):
 def test_a_decoder_block_may_look_ahead_when_told(random):
     block = DecoderBlock(H, 16)
     x = random.normal(0, 1, (B, T, M)).astype("float32")
-    _, weights = block(x, use_causal_mask=False, return_weights=True)
+    _, weights = block(x, use_causal_mask=False, return_attention_scores=True)
     assert np.all(weights["self"].numpy() > 0)
 
 
@@ -153,8 +153,8 @@ def test_symbolic_calls_with_a_cache(random):
     block.build((None, None, M), (None, None, M))
     cache = block.initial_cache(B, 7, memory)
     x = keras.Input(batch_shape=(B, 1, M))
-    outputs, weights, new_cache = block(x, cache=cache, return_weights=True)
-    real = block(np.zeros((B, 1, M), "float32"), cache=cache, return_weights=True)
+    outputs, weights, new_cache = block(x, cache=cache, return_attention_scores=True)
+    real = block(np.zeros((B, 1, M), "float32"), cache=cache, return_attention_scores=True)
     shapes = [
         keras.tree.map_structure(lambda tensor: tuple(tensor.shape), nest)
         for nest in ((outputs, weights, new_cache), real)
@@ -165,8 +165,8 @@ def test_symbolic_calls_with_a_cache(random):
 def test_residual_equals_numpy(random):
     sublayer = keras.layers.Dense(M, bias_initializer="random_normal")
     x = random.normal(0, 1, (B, T, M))
-    for order in ("pre", "post"):
-        layer = Residual(order=order, normalization="rms")
+    for normalize_first in (True, False):
+        layer = Residual(normalize_first=normalize_first, normalization="rms")
         outputs = layer(x.astype("float32"), sublayer(layer.enter(x.astype("float32"))))
         expected = blocks.residual(x, layer, lambda y: blocks.dense(y, sublayer))
         np.testing.assert_allclose(outputs, expected, atol=1e-5)
@@ -175,7 +175,7 @@ def test_residual_equals_numpy(random):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"order": "middle"}, "`order` must be one of 'post', 'pre'; got 'middle'"),
+        ({"normalize_first": "middle"}, "`normalize_first` must be True or False; got 'middle'"),
         ({"normalization": "batch"}, "`normalization` must be one of 'layer', 'rms'; got 'batch'"),
         ({"dropout": 1.5}, r"`dropout` must be a number in \[0, 1\); got 1.5"),
         ({"attention_dropout": -1}, r"`dropout` must be a number in \[0, 1\); got -1"),
@@ -184,12 +184,10 @@ def test_residual_equals_numpy(random):
         ({"attention": "shawn"}, "Did you mean 'shaw'?"),
         (
             {"num_heads": 5},
-            "`width` must be divisible by `num_heads`; got width=12 and num_heads=5",
+            "`hidden_dim` must be divisible by `num_heads`; got hidden_dim=12 and num_heads=5",
         ),
     ],
 )
 def test_bad_arguments(arguments, message):
     with pytest.raises(ValueError, match=message):
-        EncoderBlock(**{"num_heads": H, "feed_forward_width": 8, **arguments})(
-            keras.Input((None, M))
-        )
+        EncoderBlock(**{"num_heads": H, "intermediate_dim": 8, **arguments})(keras.Input((None, M)))

@@ -58,7 +58,9 @@ def test_blocks_equal_numpy(random):
     mask = tf.constant(MASK)
     states = encoder(source, mask=mask)
     keys, values = ConvolutionalMemory(2)(states, source, states_mask=mask)
-    outputs, weights = decoder(target, embedded, keys, values, key_mask=mask, return_weights=True)
+    outputs, weights = decoder(
+        target, embedded, keys, values, key_mask=mask, return_attention_scores=True
+    )
     for row, length in enumerate(LENGTHS):
         real = source[row, :length].astype("float64")
         expected_states = convolution.encoder_block(encoder, real)

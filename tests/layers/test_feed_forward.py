@@ -8,7 +8,7 @@ from tests.references import blocks
 
 
 def made(random, **settings):
-    layer = FeedForward(width=10, **settings)
+    layer = FeedForward(intermediate_dim=10, **settings)
     layer.build((None, None, 6))
     for variable in layer.trainable_variables:
         variable.assign(random.normal(0, 0.5, variable.shape))
@@ -55,7 +55,7 @@ def test_mixed_precision(dtype, random):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"width": 0}, "`width` must be a whole number of at least 1; got 0"),
+        ({"intermediate_dim": 0}, "`intermediate_dim` must be a whole number of at least 1; got 0"),
         (
             {"activation": "gellu"},
             "`activation` must be one of .*; got 'gellu'. Did you mean 'gelu'?",
@@ -66,4 +66,4 @@ def test_mixed_precision(dtype, random):
 )
 def test_bad_arguments(arguments, message):
     with pytest.raises(ValueError, match=message):
-        FeedForward(**{"width": 8, **arguments})
+        FeedForward(**{"intermediate_dim": 8, **arguments})

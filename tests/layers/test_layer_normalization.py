@@ -1,11 +1,11 @@
-"""Layer normalisation with its gradient written out, against Keras' own."""
+"""Layer normalization with its gradient written out, against Keras' own."""
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_transformer.layers.layer_normalization import LayerNormalization
+from keras_transformer.layers.normalization import LayerNormalization
 
 
 def values_and_gradients(layer, inputs, upstream):

@@ -11,7 +11,7 @@ from keras_transformer.layers import (
     EncoderBlock,
     MultiHeadAttention,
     Pooling,
-    ShawRelative,
+    ShawAttention,
     TokenEmbedding,
 )
 
@@ -58,7 +58,7 @@ def test_equals_keras(use_causal_mask, is_masked, is_cross, random):
         memory,
         attention_mask=attention_mask,
         use_causal_mask=use_causal_mask,
-        return_weights=True,
+        return_attention_scores=True,
     )
     np.testing.assert_allclose(outputs, expected, atol=1e-5)
     np.testing.assert_allclose(weights, expected_weights, atol=1e-5)
@@ -113,7 +113,7 @@ def test_both_masks_count(random):
         x,
         query_mask=tf.constant([[True, True, False]]),
         attention_mask=tf.constant([[[False, True, True]]]),
-        return_weights=True,
+        return_attention_scores=True,
     )
     np.testing.assert_allclose(weights[0, :, :, 1], 1)
 
@@ -123,7 +123,7 @@ def test_a_mask_for_each_head(random):
     x = random.normal(0, 1, (1, 3, M)).astype("float32")
     mask = np.zeros((1, 2, 1, 3), bool)
     mask[0, 0, 0, 0] = mask[0, 1, 0, 2] = True
-    _, weights = layer(x, attention_mask=mask, return_weights=True)
+    _, weights = layer(x, attention_mask=mask, return_attention_scores=True)
     np.testing.assert_allclose(weights[0, 0, :, 0], 1)
     np.testing.assert_allclose(weights[0, 1, :, 2], 1)
 
@@ -138,7 +138,7 @@ def test_integer_masks_are_taken_as_boolean(random):
 
 
 def test_head_width_of_ones_own(random):
-    layer = MultiHeadAttention(num_heads=5, head_width=4)
+    layer = MultiHeadAttention(num_heads=5, key_dim=4)
     assert layer(random.normal(0, 1, (B, T, M)).astype("float32")).shape == (B, T, M)
     assert layer.query_projection.units == 20
 
@@ -151,10 +151,10 @@ def test_dropout_acts_in_training_only(random):
 
 
 def test_an_instance_keeps_its_settings():
-    layer = MultiHeadAttention(H, mechanism=ShawRelative(max_distance=3), dropout=0.1)
+    layer = MultiHeadAttention(H, mechanism=ShawAttention(max_distance=3), dropout=0.1)
     assert layer.mechanism.max_distance == 3
     assert layer.mechanism.dropout == 0.1
-    block = EncoderBlock(H, 8, attention=ShawRelative(max_distance=3))
+    block = EncoderBlock(H, 8, attention=ShawAttention(max_distance=3))
     assert EncoderBlock.from_config(block.get_config()).self_attention.mechanism.max_distance == 3
 
 
@@ -163,16 +163,16 @@ def test_an_instance_keeps_its_settings():
     [
         (
             {"num_heads": 5},
-            "`width` must be divisible by `num_heads`; got width=12 and num_heads=5",
+            "`hidden_dim` must be divisible by `num_heads`; got hidden_dim=12 and num_heads=5",
         ),
-        ({"num_heads": 5}, "Use width=10 or 15, or another num_heads"),
+        ({"num_heads": 5}, "Use hidden_dim=10 or 15, or another num_heads"),
         ({"num_heads": 0}, "`num_heads` must be a whole number of at least 1; got 0"),
         ({"num_key_value_heads": 2}, "`num_heads` must be divisible by `num_key_value_heads`"),
         ({"num_key_value_heads": 0}, "`num_key_value_heads` must be a whole number of at least 1"),
         ({"use_bias": "no"}, "`use_bias` must be True or False; got 'no'"),
         (
             {"num_heads": 4, "mechanism": "rotary"},
-            "`head_width` must be even; got 3",
+            "`key_dim` must be even; got 3",
         ),
         ({"dropout": 1.0}, r"`dropout` must be a number in \[0, 1\); got 1.0"),
         ({"dropout": -0.1}, r"`dropout` must be a number in \[0, 1\); got -0.1"),
@@ -271,7 +271,7 @@ def test_a_cache_that_grows_is_one_with_room(mechanism, random):
     start = 0
     for end in range(2, T + 1):
         mask = tf.constant([[True, False], [True, True]]) if start == 0 else None
-        settings = {"offset": start, "use_causal_mask": True, "return_weights": True}
+        settings = {"offset": start, "use_causal_mask": True, "return_attention_scores": True}
         expected, expected_weights, fixed = layer(
             x[:, start:end], query_mask=mask, cache=fixed, **settings
         )
@@ -294,7 +294,7 @@ def test_an_explicit_mask_comes_before_an_implicit_one(random):
     x = TokenEmbedding(9, M)(np.array([[1, 2, 0]]))
     explicit = tf.constant([[True, False, True]])
     layer = MultiHeadAttention(H)
-    _, weights = layer(x, mask=explicit, return_weights=True)
+    _, weights = layer(x, mask=explicit, return_attention_scores=True)
     assert not np.any(weights.numpy()[..., 1])
     assert np.all(weights.numpy()[..., 2] > 0)
     for other in (EncoderBlock(H, 8), DecoderBlock(H, 8), Pooling()):

@@ -4,54 +4,56 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_transformer.layers import LearnedPositions, SinusoidalPositions
+from keras_transformer.layers import PositionEmbedding, SinePositionEncoding
 
 
-def sinusoid(positions, width=16):
-    layer = SinusoidalPositions()
-    zeros = np.zeros((1, len(positions), width), "float32")
+def sinusoid(positions, hidden_dim=16):
+    layer = SinePositionEncoding()
+    zeros = np.zeros((1, len(positions), hidden_dim), "float32")
     return layer(zeros, positions=np.array(positions)).numpy()[0].astype("float64")
 
 
 @pytest.mark.parametrize("shift", [1, 7, 500, -3])
 def test_a_shift_is_a_rotation(shift):
     """p(i + k) = T(k) p(i), with T(k) a matrix of 2×2 rotations that does not depend on i."""
-    width, positions = 16, np.arange(3, 60)
-    transform = np.zeros((width, width))
-    for i in range(width // 2):
-        angle = shift / 10_000 ** (2 * i / width)
+    hidden_dim, positions = 16, np.arange(3, 60)
+    transform = np.zeros((hidden_dim, hidden_dim))
+    for i in range(hidden_dim // 2):
+        angle = shift / 10_000 ** (2 * i / hidden_dim)
         block = [[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]]
         transform[2 * i : 2 * i + 2, 2 * i : 2 * i + 2] = block
-    shifted = sinusoid(positions + shift, width)
-    np.testing.assert_allclose(shifted, sinusoid(positions, width) @ transform.T, atol=1e-6)
+    shifted = sinusoid(positions + shift, hidden_dim)
+    np.testing.assert_allclose(shifted, sinusoid(positions, hidden_dim) @ transform.T, atol=1e-6)
 
 
 def test_sinusoids_stay_exact_far_out():
-    position, width = 1_000_003, 512
-    angles = position / 10_000 ** (2 * np.arange(width // 2) / width)
+    position, hidden_dim = 1_000_003, 512
+    angles = position / 10_000 ** (2 * np.arange(hidden_dim // 2) / hidden_dim)
     expected = np.stack([np.sin(angles), np.cos(angles)], -1).reshape(-1)
-    np.testing.assert_allclose(sinusoid([position], width)[0], expected, atol=1e-6)
+    np.testing.assert_allclose(sinusoid([position], hidden_dim)[0], expected, atol=1e-6)
 
 
 def test_sinusoids_store_nothing():
-    layer = SinusoidalPositions()
+    layer = SinePositionEncoding()
     layer(np.zeros((1, 3, 4), "float32"))
     assert layer.weights == []
 
 
 def test_sinusoids_need_an_even_width():
-    with pytest.raises(ValueError, match=r"`width` must be even; got 7\. Use width=6 or 8"):
-        SinusoidalPositions()(np.zeros((1, 3, 7), "float32"))
+    with pytest.raises(
+        ValueError, match=r"`hidden_dim` must be even; got 7\. Use hidden_dim=6 or 8"
+    ):
+        SinePositionEncoding()(np.zeros((1, 3, 7), "float32"))
 
 
 PAST = (
     r"positions 0 to 4 \(max_length=5\) and was asked for another. Shorten the input, train with "
-    "a larger max_length, or use SinusoidalPositions"
+    "a larger max_length, or use SinePositionEncoding"
 )
 
 
 def test_learned_positions_end_clearly_in_eager_code():
-    layer = LearnedPositions(5)
+    layer = PositionEmbedding(5)
     assert layer(np.zeros((1, 5, 4), "float32")).shape == (1, 5, 4)
     with pytest.raises(ValueError, match=PAST):
         layer(np.zeros((1, 6, 4), "float32"))
@@ -64,7 +66,7 @@ def test_learned_positions_end_clearly_in_eager_code():
 
 
 def test_learned_positions_may_start_again_within_a_longer_row():
-    layer = LearnedPositions(3)
+    layer = PositionEmbedding(3)
     x = np.zeros((1, 6, 4), "float32")
     packed = layer(x, positions=np.array([[0, 1, 2, 0, 1, 2]]))
     np.testing.assert_array_equal(packed[:, :3], packed[:, 3:])
@@ -72,7 +74,7 @@ def test_learned_positions_may_start_again_within_a_longer_row():
 
 @pytest.mark.parametrize(("length", "offset"), [(6, 0), (2, 4)])
 def test_learned_positions_end_clearly_in_a_graph(length, offset):
-    layer = LearnedPositions(5)
+    layer = PositionEmbedding(5)
     layer.build((None, None, 4))
 
     @tf.function(
@@ -87,7 +89,7 @@ def test_learned_positions_end_clearly_in_a_graph(length, offset):
 
 
 def test_learned_positions_end_clearly_under_xla():
-    layer = LearnedPositions(5)
+    layer = PositionEmbedding(5)
     layer.build((None, None, 4))
     with pytest.raises(ValueError, match=PAST):
         tf.function(layer, jit_compile=True)(tf.zeros([1, 6, 4]))
@@ -96,4 +98,4 @@ def test_learned_positions_end_clearly_under_xla():
 @pytest.mark.parametrize("max_length", [0, -1, 2.5, None])
 def test_learned_positions_need_a_length(max_length):
     with pytest.raises(ValueError, match="`max_length` must be a whole number of at least 1"):
-        LearnedPositions(max_length)
+        PositionEmbedding(max_length)

@@ -92,7 +92,9 @@ def test_the_decoder_equals_numpy(settings, jit, random):
     layer = made(random, **{**settings, "attention": attention})
     inputs, memory = normal(random, 2, 4, 6), normal(random, 2, 5, 6)
     run = tf.function(layer, jit_compile=jit)
-    outputs, weights = run(inputs, memory, memory_mask=tf.constant(MASK[:2]), return_weights=True)
+    outputs, weights = run(
+        inputs, memory, memory_mask=tf.constant(MASK[:2]), return_attention_scores=True
+    )
     for row, length in enumerate(LENGTHS[:2]):
         expected = recurrence.attention_recurrence(layer, inputs[row], memory[row, :length])
         np.testing.assert_allclose(outputs[row], expected[0], atol=1e-5)
@@ -122,9 +124,9 @@ def test_hypotheses_share_a_memory(settings, jit, random):
         of_two = {"memory": memory, "memory_mask": mask}
         of_four = {"memory": twice[0], "memory_mask": twice[1]}
         kept = {"prepared_memory": layer.prepare_memory(memory, mask)}
-        *expected, alone = step(inputs, state=alone, return_weights=True, **of_four)
-        *outputs, shared = step(inputs, state=shared, return_weights=True, **of_two)
-        *others, prepared = step(inputs, state=prepared, return_weights=True, **kept)
+        *expected, alone = step(inputs, state=alone, return_attention_scores=True, **of_four)
+        *outputs, shared = step(inputs, state=shared, return_attention_scores=True, **of_two)
+        *others, prepared = step(inputs, state=prepared, return_attention_scores=True, **kept)
         for found in ([outputs, shared], [others, prepared]):
             pairs = zip(tf.nest.flatten([expected, alone]), tf.nest.flatten(found), strict=True)
             for one, other in pairs:
@@ -212,7 +214,9 @@ def test_configs_round_trip(layer):
 def test_bad_settings():
     with pytest.raises(ValueError, match="`cell` must be one of 'gru', 'lstm'; got 'rnn'"):
         BidirectionalRecurrence(8, "rnn")
-    with pytest.raises(ValueError, match=r"`width` must be even; got 7\. Use width=6 or 8"):
+    with pytest.raises(
+        ValueError, match=r"`hidden_dim` must be even; got 7\. Use hidden_dim=6 or 8"
+    ):
         BidirectionalRecurrence(7)
     with pytest.raises(ValueError, match="'alibi' cannot attend from one sequence to another"):
         AttentionRecurrence(8, attention="alibi")

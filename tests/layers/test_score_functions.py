@@ -9,11 +9,11 @@ import tensorflow as tf
 
 from keras_transformer.layers import (
     MECHANISMS,
-    Additive,
-    ContentBased,
-    DotProduct,
-    General,
-    LocationBased,
+    AdditiveAttention,
+    ContentBasedAttention,
+    DotProductAttention,
+    GeneralAttention,
+    LocationBasedAttention,
     MultiHeadAttention,
 )
 
@@ -33,7 +33,7 @@ def test_a_recurrent_decoder_attends_with_one_head(name, random):
     mechanism = MECHANISMS[name]()
     states, memory = random.normal(0, 1, (3, 1, 2, 6)), random.normal(0, 1, (3, 1, 5, 6))
     mask = (np.arange(5) < np.array([[5], [3], [1]]))[:, None, None]  # [B, 1, 1, S]
-    step = tf.function(lambda t, m: mechanism(t, m, m, mask, return_weights=True))
+    step = tf.function(lambda t, m: mechanism(t, m, m, mask, return_attention_scores=True))
     memory_tensor = tf.constant(memory, tf.float32)
     steps = [step(tf.constant(states[:, :, t : t + 1], tf.float32), memory_tensor) for t in (0, 1)]
     context, weights = (np.concatenate(parts, axis=2) for parts in zip(*steps, strict=True))
@@ -49,9 +49,9 @@ def test_a_recurrent_decoder_attends_with_one_head(name, random):
 @pytest.mark.parametrize(
     ("mechanism", "kernel", "deviation"),
     [
-        (General(), "kernel", (2 / 64) ** 0.5),
-        (Additive(units=96), "key_kernel", (2 / (32 + 96)) ** 0.5),
-        (LocationBased(max_length=200), "kernel", (1 / 32) ** 0.5),
+        (GeneralAttention(), "kernel", (2 / 64) ** 0.5),
+        (AdditiveAttention(units=96), "key_kernel", (2 / (32 + 96)) ** 0.5),
+        (LocationBasedAttention(max_length=200), "kernel", (1 / 32) ** 0.5),
     ],
     ids=["general", "additive", "location_based"],
 )
@@ -66,7 +66,9 @@ def test_each_head_starts_as_if_it_were_alone(mechanism, kernel, deviation):
 def test_products_that_float16_cannot_hold():
     """60 · 60 · 64 is more than 65,504."""
     states = tf.fill([1, 1, 2, 64], 60.0)
-    _, weights = DotProduct(dtype="mixed_float16")(states, states, states, return_weights=True)
+    _, weights = DotProductAttention(dtype="mixed_float16")(
+        states, states, states, return_attention_scores=True
+    )
     np.testing.assert_array_equal(weights, np.full((1, 1, 2, 2), 0.5))
 
 
@@ -85,7 +87,7 @@ def test_products_that_float16_cannot_hold():
 )
 def test_vectors_of_no_length(length, dtype, jit, random):
     """They are like everything, and no gradient is infinite or not a number."""
-    mechanism = ContentBased(dtype=dtype)
+    mechanism = ContentBasedAttention(dtype=dtype)
     mechanism.build(*[(None, 1, None, 6)] * 3)
     query, value = (tf.constant(random.normal(0, 1, (1, 1, 4, 6)), tf.float32) for _ in range(2))
     key = tf.constant([[[np.eye(6)[0] * length, *random.normal(0, 1, (3, 6))]]], tf.float32)
@@ -104,10 +106,10 @@ def test_vectors_of_no_length(length, dtype, jit, random):
 
 
 def test_length_does_not_matter_and_sharpness_starts_at_the_root_of_the_width(random):
-    mechanism = ContentBased()
+    mechanism = ContentBasedAttention()
     query, key = (tf.constant(random.normal(0, 1, (2, 3, 4, 16)), tf.float32) for _ in range(2))
-    _, weights = mechanism(query, key, key, return_weights=True)
-    _, scaled = mechanism(query * 50, key * 0.01, key, return_weights=True)
+    _, weights = mechanism(query, key, key, return_attention_scores=True)
+    _, scaled = mechanism(query * 50, key * 0.01, key, return_attention_scores=True)
     np.testing.assert_allclose(weights, scaled, atol=1e-5)
     np.testing.assert_allclose(mechanism.score(query, query, 0)[0, 0, 0, 0], 4, rtol=1e-5)
 
@@ -118,7 +120,7 @@ TOO_MANY = r"can look at places 0 to 3 \(max_length=4\)"
 
 
 def test_more_keys_than_places():
-    mechanism = LocationBased(max_length=4, name="places")
+    mechanism = LocationBasedAttention(max_length=4, name="places")
     query, key = tf.ones([1, 2, 1, 6]), tf.ones([1, 2, 5, 6])
     mechanism(query, key[:, :, :4], key[:, :, :4])
     with pytest.raises(ValueError, match=f"{TOO_MANY}.* Shorten .* There are 5 keys"):
@@ -133,7 +135,7 @@ def test_more_keys_than_places():
 
 
 def test_the_room_of_a_cache_counts():
-    layer = MultiHeadAttention(2, mechanism=LocationBased(max_length=4))
+    layer = MultiHeadAttention(2, mechanism=LocationBasedAttention(max_length=4))
     layer.build((None, None, 12))
     x = tf.ones([1, 1, 12])
     layer(x, cache=layer.initial_cache(1, 4), use_causal_mask=True)
@@ -142,10 +144,10 @@ def test_the_room_of_a_cache_counts():
 
 
 def test_the_query_alone_decides(random):
-    mechanism = LocationBased(max_length=9)
+    mechanism = LocationBasedAttention(max_length=9)
     query, key = (tf.constant(random.normal(0, 1, (2, 3, 4, 6)), tf.float32) for _ in range(2))
-    _, weights = mechanism(query, key, key, return_weights=True)
-    _, others = mechanism(query, key[::-1], key, return_weights=True)
+    _, weights = mechanism(query, key, key, return_attention_scores=True)
+    _, others = mechanism(query, key[::-1], key, return_attention_scores=True)
     np.testing.assert_array_equal(weights, others)
 
 
@@ -161,9 +163,9 @@ def test_settings_come_back(name):
 
 def test_bad_settings():
     with pytest.raises(ValueError, match="`units` must be a whole number of at least 1; got 0"):
-        Additive(units=0)
+        AdditiveAttention(units=0)
     with pytest.raises(ValueError, match=r"`max_length` must be a whole number .* got 2\.5"):
-        LocationBased(max_length=2.5)
+        LocationBasedAttention(max_length=2.5)
 
 
 def test_keys_that_are_not_read_are_not_projected(random):

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_transformer.layers import SCHEMES, StructuralPositions
+from keras_transformer.layers import SCHEMES, TreeDepthEncoding
 from tests.references.positions.sinusoidal import encode
 
 DEPTHS = np.array([[2, 1, 2, 3, 0], [1, 0, 0, 0, 0]])
@@ -16,7 +16,7 @@ DEPTHS = np.array([[2, 1, 2, 3, 0], [1, 0, 0, 0, 0]])
     [("float32", False, 1e-5), ("float32", True, 1e-5), ("mixed_bfloat16", False, 0.05)],
 )
 def test_values(dtype, jit, tolerance, random):
-    layer = StructuralPositions(dtype=dtype)
+    layer = TreeDepthEncoding(dtype=dtype)
     x = random.normal(0, 1, (2, 5, 8)).astype("float32")
     layer(x, positions=DEPTHS)
     outputs = tf.function(layer, jit_compile=jit)(x, positions=tf.constant(DEPTHS))
@@ -27,7 +27,7 @@ def test_values(dtype, jit, tolerance, random):
 
 def test_place_and_depth_are_told_apart(random):
     """Place 3 at depth 2 is not place 2 at depth 3, as it is for two sums of one kind."""
-    place, depth = SCHEMES["sinusoidal"](), StructuralPositions()
+    place, depth = SCHEMES["sinusoidal"](), TreeDepthEncoding()
     x = np.zeros((1, 1, 8), "float32")
 
     def at(t, d):
@@ -38,9 +38,9 @@ def test_place_and_depth_are_told_apart(random):
 
 def test_masks_pass_and_settings_come_back():
     ids, depths = keras.Input((None,), dtype="int32"), keras.Input((None,), dtype="int32")
-    layer = StructuralPositions(max_wavelength=100)
+    layer = TreeDepthEncoding(max_wavelength=100)
     embedded = keras.layers.Embedding(5, 8, mask_zero=True)(ids)
     model = keras.Model([ids, depths], layer(embedded, positions=depths))
     outputs = model([np.array([[1, 2, 0]]), np.array([[1, 2, 0]])])
     assert outputs._keras_mask.numpy().tolist() == [[True, True, False]]
-    assert StructuralPositions.from_config(layer.get_config()).get_config() == layer.get_config()
+    assert TreeDepthEncoding.from_config(layer.get_config()).get_config() == layer.get_config()

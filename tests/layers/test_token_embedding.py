@@ -96,7 +96,7 @@ def test_refuses_floats_and_wrong_widths():
     ("arguments", "message"),
     [
         ({"vocabulary_size": 0}, "`vocabulary_size` must be a whole number of at least 1; got 0"),
-        ({"width": 2.5}, "`width` must be a whole number of at least 1; got 2.5"),
+        ({"hidden_dim": 2.5}, "`hidden_dim` must be a whole number of at least 1; got 2.5"),
         ({"padding_id": -1}, "`padding_id` must be a whole number of at least 0; got -1"),
         ({"vocabulary_size": True}, "`vocabulary_size` must be a whole number"),
         ({"padding_id": V}, "`padding_id` must be an id below vocabulary_size=11; got 11"),
@@ -104,7 +104,7 @@ def test_refuses_floats_and_wrong_widths():
 )
 def test_bad_arguments(arguments, message):
     with pytest.raises(ValueError, match=message):
-        TokenEmbedding(**{"vocabulary_size": V, "width": M, **arguments})
+        TokenEmbedding(**{"vocabulary_size": V, "hidden_dim": M, **arguments})
 
 
 @pytest.mark.parametrize("rows", [1, 3, 4, 5])
@@ -112,7 +112,7 @@ def test_bad_arguments(arguments, message):
     ("jit_compile", "with_kernel"), [(False, False), (False, True), (True, False)]
 )
 def test_logits_of_a_step_are_those_of_the_call(rows, jit_compile, with_kernel):
-    embedding = TokenEmbedding(vocabulary_size=11, width=6)
+    embedding = TokenEmbedding(vocabulary_size=11, hidden_dim=6)
     embedding(np.zeros((1, 1), "int32"))
     states = np.random.default_rng(rows).normal(size=(rows, 1, 6)).astype("float32")
 

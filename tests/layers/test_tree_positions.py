@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from keras_transformer.data import DependencyTree
 from keras_transformer.layers import TreePositions
-from keras_transformer.layers.attention.structural import UNRELATED
+from keras_transformer.layers.attention.relative import UNRELATED
 from keras_transformer.layers.tree_positions import (
     token_depths,
     token_distances,

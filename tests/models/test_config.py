@@ -18,27 +18,33 @@ every_config = pytest.mark.parametrize(
 @pytest.mark.parametrize("name", PRESETS)
 def test_presets(config_class, name):
     config = config_class.preset(name, vocabulary_size=100)
-    assert config.width == PRESETS[name]["width"]
+    assert config.hidden_dim == PRESETS[name]["hidden_dim"]
     assert {getattr(config, field) for field in config.depth_fields} == {PRESETS[name]["depth"]}
 
 
 def test_tiny_is_what_was_promised():
-    config = TransformerConfig.preset("tiny", vocabulary_size=100, dropout=0.25, encoder_layers=2)
-    assert (config.encoder_layers, config.decoder_layers) == (2, 4)
-    assert (config.width, config.feed_forward_width, config.num_heads) == (128, 256, 4)
+    config = TransformerConfig.preset(
+        "tiny", vocabulary_size=100, dropout=0.25, num_encoder_layers=2
+    )
+    assert (config.num_encoder_layers, config.num_decoder_layers) == (2, 4)
+    assert (config.hidden_dim, config.intermediate_dim, config.num_heads) == (128, 256, 4)
     assert config.dropout == 0.25
 
 
 def test_the_papers_models():
     """Vaswani et al. 2017, table 3, and section 5.4 and 6.1 for dropout."""
     base = TransformerConfig.preset("base", vocabulary_size=37_000)
-    assert (base.encoder_layers, base.decoder_layers, base.width) == (6, 6, 512)
-    assert (base.feed_forward_width, base.num_heads, base.dropout) == (2048, 8, 0.1)
+    assert (base.num_encoder_layers, base.num_decoder_layers, base.hidden_dim) == (6, 6, 512)
+    assert (base.intermediate_dim, base.num_heads, base.dropout) == (2048, 8, 0.1)
     big = TransformerConfig.preset("big", vocabulary_size=37_000)
-    assert (big.encoder_layers, big.decoder_layers, big.width) == (6, 6, 1024)
-    assert (big.feed_forward_width, big.num_heads, big.dropout) == (4096, 16, 0.3)
+    assert (big.num_encoder_layers, big.num_decoder_layers, big.hidden_dim) == (6, 6, 1024)
+    assert (big.intermediate_dim, big.num_heads, big.dropout) == (4096, 16, 0.3)
     for config in (base, big):
-        assert (config.order, config.normalization, config.activation) == ("post", "layer", "relu")
+        assert (config.normalize_first, config.normalization, config.activation) == (
+            False,
+            "layer",
+            "relu",
+        )
         assert config.position_scheme == "sinusoidal"
         assert config.share_embeddings == "all"
 
@@ -73,19 +79,25 @@ def test_mechanisms_that_have_an_end_take_it_from_the_config():
 def test_configs_are_frozen():
     config = TextEncoderConfig(vocabulary_size=10)
     with pytest.raises(dataclasses.FrozenInstanceError):
-        config.width = 3
+        config.hidden_dim = 3
 
 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"width": 500}, "`width` must be divisible by `num_heads`; got width=500 and num_heads=8"),
-        ({"width": 500}, "Use width=496 or 504, or another num_heads"),
+        (
+            {"hidden_dim": 500},
+            "`hidden_dim` must be divisible by `num_heads`; got hidden_dim=500 and num_heads=8",
+        ),
+        ({"hidden_dim": 500}, "Use hidden_dim=496 or 504, or another num_heads"),
         ({"num_key_value_heads": 3}, "`num_heads` must be divisible by `num_key_value_heads`"),
         ({"vocabulary_size": 0}, "`vocabulary_size` must be a whole number of at least 1; got 0"),
-        ({"encoder_layers": "six"}, "`encoder_layers` must be a whole number .*; got 'six'"),
-        ({"decoder_layers": True}, "`decoder_layers` must be a whole number .*; got True"),
-        ({"width": 512.0}, "`width` must be a whole number of at least 1; got 512.0"),
+        (
+            {"num_encoder_layers": "six"},
+            "`num_encoder_layers` must be a whole number .*; got 'six'",
+        ),
+        ({"num_decoder_layers": True}, "`num_decoder_layers` must be a whole number .*; got True"),
+        ({"hidden_dim": 512.0}, "`hidden_dim` must be a whole number of at least 1; got 512.0"),
         ({"dropout": 1}, r"`dropout` must be a number in \[0, 1\); got 1"),
         ({"dropout": float("nan")}, r"`dropout` must be a number in \[0, 1\); got nan"),
         ({"attention": "rotory"}, "`attention` must be one of .* Did you mean 'rotary'?"),
@@ -102,7 +114,7 @@ def test_configs_are_frozen():
         ({"decoder_attention_options": {"window": 3}}, "`decoder_attention`, which is not given"),
         ({"positions": "sinusoid"}, "`positions` must be one of .* Did you mean 'sinusoidal'?"),
         ({"activation": "swisch"}, "Did you mean 'swish'?"),
-        ({"order": "Pre"}, "`order` must be one of 'post', 'pre'; got 'Pre'. Did you mean 'pre'?"),
+        ({"normalize_first": "pre"}, "`normalize_first` must be True or False; got 'pre'"),
         ({"epsilon": float("inf")}, "`epsilon` must be a finite number above 0; got inf"),
         ({"use_bias": "no"}, "`use_bias` must be True or False; got 'no'"),
         ({"target_vocabulary_size": 9}, "needs one vocabulary.* Use share_embeddings='target'"),

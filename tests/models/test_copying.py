@@ -11,18 +11,18 @@ from keras_transformer.text import END_ID, START_ID
 
 SIZES = {
     "vocabulary_size": 3000,
-    "width": 32,
-    "encoder_layers": 1,
-    "decoder_layers": 1,
+    "hidden_dim": 32,
+    "num_encoder_layers": 1,
+    "num_decoder_layers": 1,
     "dropout": 0.1,
     "max_length": 16,
 }
 OWN_SIZES = {
     Transformer: {
-        "feed_forward_width": 64,
+        "intermediate_dim": 64,
         "num_heads": 1,
         "positions": "learned",
-        "order": "pre",
+        "normalize_first": True,
     },
     RecurrentSeq2Seq: {},
     ConvolutionalSeq2Seq: {},

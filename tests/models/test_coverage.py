@@ -21,7 +21,7 @@ def pairs(count, seed):
 
 def trained(**settings):
     keras.utils.set_random_seed(1)
-    sizes = {"vocabulary_size": 5 + SYMBOLS, "width": 32, "dropout": 0.0}
+    sizes = {"vocabulary_size": 5 + SYMBOLS, "hidden_dim": 32, "dropout": 0.0}
     model = RecurrentSeq2Seq.from_preset("tiny", attention="additive", **sizes, **settings)
     model.compile(keras.optimizers.Adam(5e-3), TokenCrossEntropy())
     inputs, labels = pairs(64 * 250, seed=1)

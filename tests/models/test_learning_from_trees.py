@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transformer.losses import TokenCrossEntropy
+from keras_transformer.losses.cross_entropy import TokenCrossEntropy
 from keras_transformer.models import Transformer
 
 LENGTH, BATCH, UPDATES = 5, 128, 70
@@ -58,13 +58,13 @@ def test_who_learns_what(task, tree_positions, is_learned):
     model = Transformer.from_preset(
         "tiny",
         vocabulary_size=24,
-        width=32,
-        feed_forward_width=32,
+        hidden_dim=32,
+        intermediate_dim=32,
         num_heads=2,
-        encoder_layers=1,
-        decoder_layers=1,
+        num_encoder_layers=1,
+        num_decoder_layers=1,
         dropout=0.0,
-        order="pre",
+        normalize_first=True,
         tree_positions=tree_positions,
     )
     model.compile(keras.optimizers.Adam(5e-3), TokenCrossEntropy())

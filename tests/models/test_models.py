@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_transformer.losses import TokenCrossEntropy
+from keras_transformer.losses.cross_entropy import TokenCrossEntropy
 from keras_transformer.models import (
     LanguageModel,
     TextEncoder,
@@ -15,12 +15,12 @@ from keras_transformer.models import (
     Transformer,
     TransformerConfig,
 )
-from keras_transformer.schedules import InverseSquareRoot
+from keras_transformer.schedules import InverseSquareRootDecay
 
 SMALL = {
     "vocabulary_size": 20,
-    "width": 16,
-    "feed_forward_width": 24,
+    "hidden_dim": 16,
+    "intermediate_dim": 24,
     "num_heads": 4,
     "dropout": 0.0,
 }
@@ -67,7 +67,7 @@ def test_is_a_functional_keras_model():
     ],
 )
 def test_sharing_of_embeddings(sharing, sizes):
-    config = TransformerConfig(**SMALL, encoder_layers=1, decoder_layers=1, **sharing)
+    config = TransformerConfig(**SMALL, num_encoder_layers=1, num_decoder_layers=1, **sharing)
     model = Transformer(config)
     tables = [weight for weight in model.weights if weight.name == "embeddings"]
     assert sorted(table.shape[0] for table in tables) == sizes
@@ -75,7 +75,7 @@ def test_sharing_of_embeddings(sharing, sizes):
 
 
 def test_attention_weights():
-    config = TransformerConfig(**SMALL, encoder_layers=2, decoder_layers=3)
+    config = TransformerConfig(**SMALL, num_encoder_layers=2, num_decoder_layers=3)
     model = Transformer(config)
     source, target = np.array([[5, 6, 3, 0]]), np.array([[2, 7, 8]])
     weights = model.attention_weights(source, target)
@@ -118,7 +118,7 @@ def test_autograph_understands_every_line(settings, monkeypatch):
     """What it does not, it reports to the user as a page of warnings; here as an error."""
     monkeypatch.setenv("AUTOGRAPH_STRICT_CONVERSION", "1")
     model = Transformer.from_preset(
-        "tiny", vocabulary_size=20, encoder_layers=1, decoder_layers=1, **settings
+        "tiny", vocabulary_size=20, num_encoder_layers=1, num_decoder_layers=1, **settings
     )
 
     @tf.function
@@ -202,7 +202,7 @@ def test_training_goes_on_after_loading(tmp_path):
     model = LanguageModel.from_preset("tiny", vocabulary_size=20, num_layers=1, dropout=0.0)
     inputs, labels = {"target": np.array([[2, 5, 6]])}, np.array([[5, 6, 3]])
     model.get_layer("embedding").trainable = False
-    model.compile(keras.optimizers.Adam(InverseSquareRoot(0.01, 10)), TokenCrossEntropy(0.1))
+    model.compile(keras.optimizers.Adam(InverseSquareRootDecay(0.01, 10)), TokenCrossEntropy(0.1))
     model.fit(inputs, labels, epochs=3, verbose=0)
     model.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras")
@@ -223,12 +223,12 @@ def test_half_precision_scales_the_loss():
     assert again.get_layer("decoder_0").compute_dtype == "float16"
 
 
-def test_weights_can_be_quantised():
+def test_weights_can_be_quantized():
     model = LanguageModel.from_preset("tiny", vocabulary_size=20)
     inputs = {"target": np.array([[2, 5, 6]])}
     before = model(inputs).numpy()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Keras names every layer that has nothing to quantise
+        warnings.simplefilter("ignore")  # Keras names every layer that has nothing to quantize
         model.quantize("int8")
     np.testing.assert_allclose(model(inputs), before, atol=0.1 * np.ptp(before))
 

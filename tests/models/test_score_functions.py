@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from keras_transformer._utils.errors import UserError
 from keras_transformer.decoding import GreedySearch, LengthLimits
-from keras_transformer.errors import UserError
 from keras_transformer.export import TextLimits, TrainedModel
 from keras_transformer.export.modules import make_text_module
 from keras_transformer.models import Transformer
@@ -17,10 +17,10 @@ def model():
     return Transformer.from_preset(
         "tiny",
         vocabulary_size=260,
-        encoder_layers=1,
-        decoder_layers=1,
-        width=16,
-        feed_forward_width=16,
+        num_encoder_layers=1,
+        num_decoder_layers=1,
+        hidden_dim=16,
+        intermediate_dim=16,
         max_length=8,
         attention="location_based",
         cross_attention="location_based",

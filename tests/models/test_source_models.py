@@ -11,7 +11,7 @@ from keras_transformer.models import (
     RecurrentSeq2SeqConfig,
 )
 
-SMALL = {"vocabulary_size": 20, "width": 16, "encoder_layers": 1, "decoder_layers": 3}
+SMALL = {"vocabulary_size": 20, "hidden_dim": 16, "num_encoder_layers": 1, "num_decoder_layers": 3}
 SOURCE, TARGET = np.array([[5, 6, 3, 0]]), np.array([[2, 7, 8]])
 
 
@@ -39,8 +39,8 @@ def test_presets_have_sizes_of_their_own(config_class):
     for name in ("tiny", "small", "base", "big"):
         config = config_class.preset(name, vocabulary_size=100, padding_id=1)
         preset = config_class.presets[name]
-        assert (config.width, config.encoder_layers, config.decoder_layers, config.padding_id) == (
-            preset["width"], preset["depth"], preset["depth"], 1
+        assert (config.hidden_dim, config.num_encoder_layers, config.num_decoder_layers, config.padding_id) == (
+            preset["hidden_dim"], preset["depth"], preset["depth"], 1
         )  # fmt: skip
     with pytest.raises(TypeError, match="num_heads"):
         config_class(vocabulary_size=100, num_heads=8)
@@ -50,8 +50,16 @@ def test_presets_have_sizes_of_their_own(config_class):
     ("config_class", "settings", "message"),
     [
         (RecurrentSeq2SeqConfig, {"cell": "rnn"}, "`cell` must be one of 'gru', 'lstm'; got 'rnn'"),
-        (RecurrentSeq2SeqConfig, {"width": 9}, "`width` must be even; got 9. Use width=8 or 10"),
-        (RecurrentSeq2SeqConfig, {"decoder_layers": 0}, "`decoder_layers` must be a whole number"),
+        (
+            RecurrentSeq2SeqConfig,
+            {"hidden_dim": 9},
+            "`hidden_dim` must be even; got 9. Use hidden_dim=8 or 10",
+        ),
+        (
+            RecurrentSeq2SeqConfig,
+            {"num_decoder_layers": 0},
+            "`num_decoder_layers` must be a whole number",
+        ),
         (
             RecurrentSeq2SeqConfig,
             {"attention": "shaw"},
@@ -122,7 +130,7 @@ def test_learned_positions_are_a_limit():
 
 def test_windows_end_where_they_end():
     """Two blocks of three tokens reach two tokens to each side, and no further."""
-    model = made(ConvolutionalSeq2Seq, encoder_layers=2, kernel_width=3)
+    model = made(ConvolutionalSeq2Seq, num_encoder_layers=2, kernel_width=3)
     source = np.array([[5, 6, 7, 8, 9, 10, 11]])
     changed = source.copy()
     changed[0, 3] = 12

@@ -9,12 +9,12 @@ from keras_transformer.models import Transformer, TransformerConfig
 
 SMALL = {
     "vocabulary_size": 40,
-    "width": 16,
-    "feed_forward_width": 24,
+    "hidden_dim": 16,
+    "intermediate_dim": 24,
     "num_heads": 4,
     "dropout": 0.0,
-    "encoder_layers": 1,
-    "decoder_layers": 1,
+    "num_encoder_layers": 1,
+    "num_decoder_layers": 1,
 }
 SOURCE = np.array([[5, 6, 7, 3], [8, 9, 3, 0]])
 WORDS = np.array([[1, 2, 3, 0], [1, 2, 0, 0]])

@@ -1,4 +1,4 @@
-"""Feed-forward networks, normalisations and whole blocks in float64."""
+"""Feed-forward networks, normalizations and whole blocks in float64."""
 
 import math
 
@@ -39,8 +39,8 @@ def feed_forward(x, layer):
 
 def layer_norm(x, layer):
     gamma, beta = (weight.numpy().astype("float64") for weight in layer.weights)
-    centred = x - x.mean(-1, keepdims=True)
-    return centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-6) * gamma + beta
+    centerd = x - x.mean(-1, keepdims=True)
+    return centerd / np.sqrt((centerd**2).mean(-1, keepdims=True) + 1e-6) * gamma + beta
 
 
 def rms_norm(x, layer):
@@ -53,7 +53,7 @@ NORMALIZATIONS = {"layer": layer_norm, "rms": rms_norm}
 
 def attention(x, memory, layer, visible):
     """Scaled dot-product attention with all heads; `visible` is `[B, T, S]`."""
-    H, D = layer.num_heads, layer.head_width
+    H, D = layer.num_heads, layer.key_dim
     query, key, value = (
         dense(inputs, projection).reshape(*inputs.shape[:2], H, D)
         for inputs, projection in (
@@ -73,7 +73,7 @@ def attention(x, memory, layer, visible):
 
 def residual(x, layer, sublayer):
     norm = NORMALIZATIONS[layer.normalization]
-    if layer.order == "pre":
+    if layer.normalize_first:
         return x + sublayer(norm(x, layer.norm))
     return norm(x + sublayer(x), layer.norm)
 

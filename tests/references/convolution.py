@@ -9,8 +9,8 @@ HALF = np.sqrt(0.5)
 
 def gated_convolution(layer, inputs):
     """Outputs of one row `[T, M]` without padding."""
-    weights, (length, width) = weights_of(layer), inputs.shape
-    kernels = weights["kernel"].reshape(layer.kernel_width, width, 2 * width)
+    weights, (length, hidden_dim) = weights_of(layer), inputs.shape
+    kernels = weights["kernel"].reshape(layer.kernel_width, hidden_dim, 2 * hidden_dim)
     after = 0 if layer.is_causal else layer.kernel_width // 2
     outputs = []
     for t in range(length):

@@ -56,8 +56,8 @@ def attention_recurrence(layer, inputs, memory):
     parts = np.split(made, len(layer.cells) * layer.cells[0].parts)
     each = layer.cells[0].parts
     states = [tuple(parts[i * each : (i + 1) * each]) for i in range(len(layer.cells))]
-    attentional, outputs, attention = np.zeros(layer.width), [], []
-    mark, coverage = weights.get("coverage_mark", np.zeros(layer.width)), np.zeros(len(memory))
+    attentional, outputs, attention = np.zeros(layer.hidden_dim), [], []
+    mark, coverage = weights.get("coverage_mark", np.zeros(layer.hidden_dim)), np.zeros(len(memory))
     for t, vector in enumerate(inputs):
         fed = vector @ weights_of(layer.cells[0])["kernel"] + attentional @ weights["feed_kernel"]
         for i, cell in enumerate(layer.cells):

@@ -5,7 +5,7 @@ import collections
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keras_transformer.text.passages import LONGEST_PASSAGE, cut_line, sample_passages
+from keras_transformer.text.learning import LONGEST_PASSAGE, cut_line, sample_passages
 
 
 def test_short_lines_stay_as_they_are(silent):

@@ -9,7 +9,7 @@ import pytest
 import sentencepiece
 import tensorflow as tf
 
-from keras_transformer.errors import UserError
+from keras_transformer._utils.errors import UserError
 from keras_transformer.text import SentencePieceTokenizer, learn_tokenizer
 
 

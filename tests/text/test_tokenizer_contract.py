@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_transformer.errors import UserError
+from keras_transformer._utils.errors import UserError
 from keras_transformer.text import (
     END_ID,
     PADDING_ID,
@@ -158,7 +158,7 @@ def test_graph_and_pipeline_give_the_ids_of_eager_calls(tokenizer, corpus):
     assert [row for batch in batches for row in batch.to_list()] == expected
 
 
-def test_a_row_does_not_depend_on_its_neighbours(tokenizer, corpus):
+def test_a_row_does_not_depend_on_its_neighbors(tokenizer, corpus):
     strings = [*TEXTS, *corpus[::1500]]
     together = tokenizer.tokenize(strings).to_list()
     assert [tokenizer.tokenize([string]).to_list()[0] for string in strings] == together

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from keras_transformer.errors import UserError
+from keras_transformer._utils.errors import UserError
 from keras_transformer.text import learn_tokenizer
 
 LEARN_AGAIN = """

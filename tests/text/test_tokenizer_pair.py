@@ -5,7 +5,7 @@ import os
 import pytest
 import tensorflow as tf
 
-from keras_transformer.errors import UserError
+from keras_transformer._utils.errors import UserError
 from keras_transformer.text import ByteTokenizer, TokenizerPair
 
 

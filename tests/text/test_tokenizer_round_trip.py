@@ -93,7 +93,7 @@ def test_sentencepiece_replaces_what_is_not_utf8(tokenizers, name, strings):
 
 
 def normalized_words(text, lowercase):
-    """The documented normalisation of WordPiece, written a second time, in Python."""
+    """The documented normalization of WordPiece, written a second time, in Python."""
     text = text.replace("\0", "\ufffd")
     text = unicodedata.normalize("NFC", text.lower() if lowercase else text)
     return [word for word in WHITE_SPACE.split(text) if word]
@@ -105,7 +105,7 @@ def characters_of(tokenizer):
 
 
 def spelt_by_wordpiece(tokenizer, texts, lowercase):
-    """The normalised texts without the words that have a character outside the vocabulary."""
+    """The normalized texts without the words that have a character outside the vocabulary."""
     alphabet = characters_of(tokenizer)
     spelt = []
     for text in texts:
@@ -119,14 +119,14 @@ def spelt_by_wordpiece(tokenizer, texts, lowercase):
 )
 @examples
 @given(texts=TEXTS)
-def test_wordpiece_gives_back_the_normalised_words_it_can_spell(tokenizers, name, lowercase, texts):
+def test_wordpiece_gives_back_the_normalized_words_it_can_spell(tokenizers, name, lowercase, texts):
     expected = spelt_by_wordpiece(tokenizers[name], texts, lowercase)
     assert there_and_back(tokenizers[name], texts) == expected
 
 
 @examples
 @given(texts=TEXTS)
-def test_wordpiece_normalises_as_documented(tokenizers, texts):
+def test_wordpiece_normalizes_as_documented(tokenizers, texts):
     expected = [" ".join(normalized_words(text, lowercase=False)).encode() for text in texts]
     assert tokenizers["wordpiece"].normalize(texts).numpy().tolist() == expected
 

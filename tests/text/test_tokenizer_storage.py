@@ -7,7 +7,7 @@ import resource
 
 import pytest
 
-from keras_transformer.errors import UserError
+from keras_transformer._utils.errors import UserError
 from keras_transformer.text import ByteTokenizer, WordPieceTokenizer, load_tokenizer
 
 

@@ -6,7 +6,7 @@ import tensorflow as tf
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from keras_transformer.errors import UserError
+from keras_transformer._utils.errors import UserError
 from keras_transformer.text import ByteTokenizer, Tokenizer, number_words
 from tests.text.test_tokenizer_round_trip import HARD
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keras_transformer.errors import UserError
+from keras_transformer._utils.errors import UserError
 from keras_transformer.text import UNKNOWN_ID, WordPieceTokenizer, learn_tokenizer
-from keras_transformer.text.wordpiece_learning import learn_pieces
+from keras_transformer.text.wordpiece_tokenizer import learn_pieces
 
 
 def tokens(tokenizer, text):

@@ -10,17 +10,16 @@ from keras_transformer.trainer import (
     Recipe,
     TrainingLoop,
     ValidationLoop,
-    recipe_parts,
     train,
     training,
     training_run,
 )
-from keras_transformer.trainer.checkpoints import Checkpoints
+from keras_transformer.trainer import preparation as recipe_parts
+from keras_transformer.trainer.checkpoints import Checkpoints, assign_variables, training_variables
+from keras_transformer.trainer.preparation import make_model
 from keras_transformer.trainer.progress import TrainingReport
-from keras_transformer.trainer.recipe_parts import make_model
-from keras_transformer.trainer.stop_request import StopRequest
+from keras_transformer.trainer.signals import StopRequest
 from keras_transformer.trainer.training import _make_deterministic
-from keras_transformer.trainer.training_variables import assign_variables, training_variables
 from tests import phrases
 from tests.trainer.tensorboard.events import read_events
 
@@ -31,11 +30,11 @@ RECIPE = {
     "text": {"tokenizer": "bytes"},
     "model": {
         "preset": "tiny",
-        "width": 16,
-        "feed_forward_width": 32,
+        "hidden_dim": 16,
+        "intermediate_dim": 32,
         "num_heads": 2,
-        "encoder_layers": 1,
-        "decoder_layers": 1,
+        "num_encoder_layers": 1,
+        "num_decoder_layers": 1,
         "max_length": 64,
         "dropout": 0.2,
     },

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_transformer.errors import UserError
-from keras_transformer.trainer.checkpoints import Checkpoints, DamagedCheckpointError
-from keras_transformer.trainer.training_variables import mean_weights
+from keras_transformer._utils.errors import UserError
+from keras_transformer.trainer.checkpoints import Checkpoints, DamagedCheckpointError, mean_weights
 
 FILES = ("checkpoint.json", "tensors.index", "tensors.data-00000-of-00001")
 
@@ -114,7 +113,7 @@ def test_a_save_that_fails_costs_nothing(checkpoints, monkeypatch):
         raise OSError(28, "No space left on device")
 
     before = {path: path.stat().st_mtime_ns for path in checkpoints.directory.rglob("*")}
-    monkeypatch.setattr("keras_transformer.atomic._flush_to_disk", fail)
+    monkeypatch.setattr("keras_transformer._utils.files._flush_to_disk", fail)
     message = (
         f"{checkpoints.path(40)}: No space left on device. Put that right, and the same command "
         "goes on from the last checkpoint."

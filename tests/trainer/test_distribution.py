@@ -16,8 +16,8 @@ import pytest
 import tensorflow as tf
 
 import keras_transformer
-from keras_transformer import InverseSquareRoot, TokenCrossEntropy, Transformer
-from keras_transformer.errors import UserError
+from keras_transformer import InverseSquareRootDecay, TokenCrossEntropy, Transformer
+from keras_transformer._utils.errors import UserError
 from keras_transformer.trainer import TrainingFailed, TrainingLoop, ValidationLoop, distribution
 from keras_transformer.trainer.distribution import Distribution
 from tests.trainer.given_batches import VOCABULARY, GivenBatches, make_batch, make_model
@@ -39,7 +39,7 @@ CASES = {
 def results(accumulate, dtype):
     """What six updates of a model whose gradients are all clipped give."""
     optimizer = keras.optimizers.AdamW(
-        InverseSquareRoot(0.005, 3), global_clipnorm=0.05, use_ema=True, weight_decay=0.1
+        InverseSquareRootDecay(0.005, 3), global_clipnorm=0.05, use_ema=True, weight_decay=0.1
     )
     model = make_model(optimizer, dtype=dtype)
     loop = TrainingLoop(model, GivenBatches(BATCHES), accumulate=accumulate)
@@ -68,11 +68,11 @@ def losses_of_transformer():
     model = Transformer.from_preset(
         "tiny",
         vocabulary_size=VOCABULARY,
-        width=8,
+        hidden_dim=8,
         num_heads=2,
-        feed_forward_width=16,
-        encoder_layers=1,
-        decoder_layers=1,
+        intermediate_dim=16,
+        num_encoder_layers=1,
+        num_decoder_layers=1,
     )
     model.compile(keras.optimizers.Adam(0.01), TokenCrossEntropy(), jit_compile=False)
     batches = [({"source": inputs, "target": inputs}, labels) for inputs, labels in BATCHES]

@@ -10,21 +10,21 @@ from keras_transformer.data import (
     PackedBatches,
     PairBatches,
     choose_buckets,
-    tokenise_corpus,
+    tokenize_corpus,
 )
 from keras_transformer.text import ByteTokenizer
 from keras_transformer.trainer import TrainingLoop
+from keras_transformer.trainer.checkpoints import moving_averages, training_variables
+from keras_transformer.trainer.config import TrainingSection
 from keras_transformer.trainer.optimizers import make_optimizer
-from keras_transformer.trainer.recipe.training_section import TrainingSection
-from keras_transformer.trainer.training_variables import moving_averages, training_variables
 from tests.phrases import make_pairs
 
 STEPS = 6
 SMALL = {
     "vocabulary_size": 260,
-    "width": 16,
+    "hidden_dim": 16,
     "num_heads": 2,
-    "feed_forward_width": 32,
+    "intermediate_dim": 32,
     "dropout": 0.1,
 }
 ADAM = {"steps": STEPS, "warmup_steps": 4, "clip_norm": 0.5, "label_smoothing": 0.1}
@@ -34,19 +34,21 @@ ADAMW = {**ADAM, "optimizer": "adamw", "weight_decay": 0.1, "ema": 0.9}
 @pytest.fixture(scope="module")
 def pair_batches(tmp_path_factory):
     corpus = MemoryCorpus(make_pairs()[::4])
-    cache = tokenise_corpus(corpus, ByteTokenizer(), tmp_path_factory.mktemp("pairs"))
+    cache = tokenize_corpus(corpus, ByteTokenizer(), tmp_path_factory.mktemp("pairs"))
     return PairBatches(cache, choose_buckets(cache, tokens=200, max_buckets=2), seed=1)
 
 
 @pytest.fixture(scope="module")
 def packed_batches(tmp_path_factory):
     corpus = MemoryCorpus([(target,) for _, target in make_pairs()[::4]], columns=("text",))
-    cache = tokenise_corpus(corpus, ByteTokenizer(), tmp_path_factory.mktemp("documents"))
+    cache = tokenize_corpus(corpus, ByteTokenizer(), tmp_path_factory.mktemp("documents"))
     return PackedBatches(cache, width=40, tokens=160, seed=1)
 
 
 def translator(dtype):
-    return Transformer.from_preset("tiny", encoder_layers=1, decoder_layers=1, dtype=dtype, **SMALL)
+    return Transformer.from_preset(
+        "tiny", num_encoder_layers=1, num_decoder_layers=1, dtype=dtype, **SMALL
+    )
 
 
 def language_model(dtype):
@@ -87,7 +89,7 @@ def test_fit_and_loop_are_the_same_step_by_step(
     def compiled():
         keras.utils.set_random_seed(3)
         model = make_model(dtype)
-        optimizer = make_optimizer(section, model.config.width, STEPS)
+        optimizer = make_optimizer(section, model.config.hidden_dim, STEPS)
         model.compile(optimizer, TokenCrossEntropy(section.label_smoothing), jit_compile=False)
         return model
 
@@ -123,7 +125,11 @@ def test_fit_and_loop_are_the_same_step_by_step(
 def test_what_layers_add_to_the_loss_is_learned_from_in_both(pair_batches):
     def trained(coverage_weight, way):
         keras.utils.set_random_seed(3)
-        settings = {"encoder_layers": 1, "decoder_layers": 1, "coverage_weight": coverage_weight}
+        settings = {
+            "num_encoder_layers": 1,
+            "num_decoder_layers": 1,
+            "coverage_weight": coverage_weight,
+        }
         model = Transformer.from_preset("tiny", **settings, **SMALL)
         model.compile(keras.optimizers.SGD(0.1), TokenCrossEntropy(), jit_compile=False)
         if way == "fit":

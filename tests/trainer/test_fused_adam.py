@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_transformer import InverseSquareRoot
-from keras_transformer.trainer.fused_adam import FusedAdam, FusedAdamW
+from keras_transformer import InverseSquareRootDecay
+from keras_transformer.trainer.optimizers import FusedAdam, FusedAdamW
 
 PAIRS = [(FusedAdam, keras.optimizers.Adam), (FusedAdamW, keras.optimizers.AdamW)]
 
@@ -32,7 +32,7 @@ def trained(kind, jit_compile=False, updates=5, **settings):
     "settings",
     [
         {"learning_rate": 0.1, "beta_1": 0.8, "beta_2": 0.98, "epsilon": 1e-3},
-        {"learning_rate": InverseSquareRoot(0.1, 3), "global_clipnorm": 0.5},
+        {"learning_rate": InverseSquareRootDecay(0.1, 3), "global_clipnorm": 0.5},
         {"learning_rate": 0.1, "use_ema": True, "ema_momentum": 0.9},
         {"learning_rate": 0.1, "amsgrad": True},
     ],

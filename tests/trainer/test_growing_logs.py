@@ -5,7 +5,7 @@ import pathlib
 
 import pytest
 
-from keras_transformer.trainer.growing_logs import GrowingLogs
+from keras_transformer.trainer.metrics_log import GrowingLogs
 
 
 @pytest.fixture

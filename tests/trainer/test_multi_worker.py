@@ -26,8 +26,8 @@ name: phrases
 task: translation
 data: {train: train.tsv, validation: validation.tsv}
 text: {tokenizer: bytes}
-model: {preset: tiny, width: 16, feed_forward_width: 32, num_heads: 2, encoder_layers: 1,
-  decoder_layers: 1, dropout: 0.0}
+model: {preset: tiny, hidden_dim: 16, intermediate_dim: 32, num_heads: 2, num_encoder_layers: 1,
+  num_decoder_layers: 1, dropout: 0.0}
 batches: {tokens: 600, max_length: 64, max_buckets: 3, accumulate: 2}
 training: {steps: 20, schedule: cosine, learning_rate: 0.01, warmup_steps: 5, clip_norm: 0.5,
   ema: 0.9, deterministic: false}

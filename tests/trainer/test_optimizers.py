@@ -4,9 +4,9 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transformer import Cosine, InverseSquareRoot, Linear, Transformer
+from keras_transformer import CosineDecay, InverseSquareRootDecay, LinearDecay, Transformer
+from keras_transformer.trainer.config import TrainingSection
 from keras_transformer.trainer.optimizers import make_optimizer, make_schedule
-from keras_transformer.trainer.recipe.training_section import TrainingSection
 
 
 def section(**settings):
@@ -29,9 +29,9 @@ def test_default_is_the_papers():
 @pytest.mark.parametrize(
     ("settings", "kind"),
     [
-        ({"schedule": "inverse_square_root", "learning_rate": 0.01}, InverseSquareRoot),
-        ({"schedule": "cosine", "learning_rate": 0.01, "final_rate": 0.001}, Cosine),
-        ({"schedule": "linear", "learning_rate": 0.01, "final_rate": 0.001}, Linear),
+        ({"schedule": "inverse_square_root", "learning_rate": 0.01}, InverseSquareRootDecay),
+        ({"schedule": "cosine", "learning_rate": 0.01, "final_rate": 0.001}, CosineDecay),
+        ({"schedule": "linear", "learning_rate": 0.01, "final_rate": 0.001}, LinearDecay),
     ],
 )
 def test_schedule_rises_to_the_rate_and_falls(settings, kind):
@@ -41,7 +41,7 @@ def test_schedule_rises_to_the_rate_and_falls(settings, kind):
     assert max(rates) == pytest.approx(0.01)
     assert np.argmax(rates) in (9, 10)
     assert rates[99] < 0.005
-    if kind is not InverseSquareRoot:
+    if kind is not InverseSquareRootDecay:
         assert float(schedule(100)) == pytest.approx(0.001)
 
 
@@ -75,14 +75,14 @@ def test_settings_arrive():
 
 
 @pytest.mark.parametrize("variant", [{}, {"normalization": "rms", "positions": "learned"}])
-def test_decay_leaves_biases_and_normalisations_alone(variant):
+def test_decay_leaves_biases_and_normalizations_alone(variant):
     model = Transformer.from_preset(
         "tiny",
         vocabulary_size=20,
-        width=8,
+        hidden_dim=8,
         num_heads=2,
-        encoder_layers=1,
-        decoder_layers=1,
+        num_encoder_layers=1,
+        num_decoder_layers=1,
         max_length=8,
         **variant,
     )

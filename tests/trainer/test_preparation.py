@@ -5,11 +5,11 @@ import pathlib
 import numpy as np
 import pytest
 
+from keras_transformer._utils.errors import UserError
 from keras_transformer.data import DocumentBatches, PackedBatches, PairBatches
-from keras_transformer.errors import UserError
 from keras_transformer.trainer.preparation import prepare_data
 from keras_transformer.trainer.progress import TrainingReport
-from keras_transformer.trainer.recipe import load_recipe
+from keras_transformer.trainer.recipes import load_recipe
 from keras_transformer.trainer.run_directory import RunDirectory
 from tests.phrases import make_pairs
 
@@ -18,7 +18,7 @@ name: phrases
 task: translation
 data: {train: train.tsv, validation: validation.tsv, test: {last: [validation.tsv]}}
 text: {tokenizer: bytes}
-model: {preset: tiny, width: 16}
+model: {preset: tiny, hidden_dim: 16}
 batches: {tokens: 600, max_length: 64, max_buckets: 3}
 training: {steps: 20}
 evaluation: {sentences: 3}
@@ -67,7 +67,7 @@ def test_everything_that_a_training_reads(prepare):
     assert data.validation_texts == make_pairs()[:15:5]
     assert data.tests == {"last": make_pairs()[:40:5]}
     assert [stage.partition(" ")[0] for stage in report.stages] == [
-        "Opening", "Reading", "Reading", "Reading", "Learning", "Tokenising", "Tokenising"
+        "Opening", "Reading", "Reading", "Reading", "Learning", "Tokenizing", "Tokenizing"
     ]  # fmt: skip
 
 

@@ -7,13 +7,13 @@ import re
 import pytest
 
 from keras_transformer.cli.main import main
-from keras_transformer.trainer.recipe import load_recipe
+from keras_transformer.trainer.recipes import load_recipe
 from tests.phrases import make_pairs
 
 RECIPES = pathlib.Path(__file__).parents[2] / "training" / "recipes"
 COMPARE = RECIPES.parent / "compare"
 # What a CPU is through with in seconds. The slow test takes the recipes as they are.
-ONE_LAYER = ("batches.tokens=256", "model.encoder_layers=1", "model.decoder_layers=1")
+ONE_LAYER = ("batches.tokens=256", "model.num_encoder_layers=1", "model.num_decoder_layers=1")
 SMALLER = {
     "quickstart": ("data.builtin_pairs=1000",),
     "language_model": ("batches.tokens=512", "model.num_layers=1"),
@@ -68,7 +68,7 @@ def test_recipe_makes_two_updates_and_leaves_nothing_behind(name, tmp_path, monk
 
 @pytest.mark.parametrize("kind", ["recurrent", "convolutional"])
 def test_other_kinds_of_models_make_two_updates(kind, tmp_path, monkeypatch, capfd):
-    options = ("data.builtin_pairs=1000", "model.width=16", "batches.tokens=512")
+    options = ("data.builtin_pairs=1000", "model.hidden_dim=16", "batches.tokens=512")
     dry_run(COMPARE / f"dates_{kind}.yaml", tmp_path, monkeypatch, *options)
     assert "update 2 of 2" in capfd.readouterr().err
 

@@ -9,10 +9,9 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transformer.errors import UserError
+from keras_transformer._utils.errors import UserError
 from keras_transformer.trainer import TrainingFailed, TrainingStopped, training
-from keras_transformer.trainer.stop_request import SIGNALS
-from keras_transformer.trainer.stop_signal import StopSignal
+from keras_transformer.trainer.signals import SIGNALS, StopSignal
 from tests.trainer.small_runs import (
     checkpoint_of,
     left_by,

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from keras_transformer.errors import UserError
+from keras_transformer._utils.errors import UserError
 from keras_transformer.trainer.run_directory import RunDirectory
 from tests.trainer.small_runs import make_recipe
 

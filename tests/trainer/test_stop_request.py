@@ -12,9 +12,8 @@ import types
 import pytest
 
 import keras_transformer
-from keras_transformer.trainer import stop_request
-from keras_transformer.trainer.stop_request import SIGNALS, StopRequest
-from keras_transformer.trainer.stop_signal import StopSignal
+from keras_transformer.trainer import signals as stop_request
+from keras_transformer.trainer.signals import SIGNALS, StopRequest, StopSignal
 
 ANSWER = "Stopping after this update and saving; press Ctrl-C again to stop at once."
 
@@ -208,7 +207,7 @@ sys.argv[0] = "keras-transformer"
 trainer = types.ModuleType("keras_transformer.trainer")
 trainer.__path__ = [sys.argv[1]]
 sys.modules[trainer.__name__] = trainer
-from keras_transformer.trainer.stop_request import StopRequest
+from keras_transformer.trainer.signals import StopRequest
 
 library = ctypes.CDLL(None)
 mutex = ctypes.create_string_buffer(64)

@@ -9,12 +9,7 @@ import pytest
 import tensorflow as tf
 
 from keras_transformer import TokenCrossEntropy
-from keras_transformer.trainer.token_statistics import (
-    SUMS,
-    TokenStatistics,
-    count_tokens,
-    token_sums,
-)
+from keras_transformer.trainer.training_loop import SUMS, TokenStatistics, count_tokens, token_sums
 
 LABELS = np.array([[3, 1, 0], [2, 0, 0], [0, 0, 0]], "int32")
 

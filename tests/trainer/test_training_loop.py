@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_transformer import InverseSquareRoot, LanguageModel, TokenCrossEntropy
+from keras_transformer import InverseSquareRootDecay, LanguageModel, TokenCrossEntropy
 from keras_transformer.trainer import TrainingFailed, TrainingLoop
-from keras_transformer.trainer.training_variables import training_variables
+from keras_transformer.trainer.checkpoints import training_variables
 from tests.trainer.given_batches import (
     VOCABULARY,
     GivenBatches,
@@ -30,7 +30,7 @@ BATCHES = [
 
 def make_optimizer(**settings):
     settings = {"weight_decay": 0.1, "global_clipnorm": 0.5, "use_ema": True} | settings
-    return keras.optimizers.AdamW(InverseSquareRoot(0.05, 3), **settings)
+    return keras.optimizers.AdamW(InverseSquareRootDecay(0.05, 3), **settings)
 
 
 def values(model):
@@ -129,7 +129,7 @@ def test_one_trace_for_all_shapes_and_any_number_of_updates(loop):
 
 def test_learning_rate_is_that_of_the_schedule_for_each_update(loop):
     rates = [record.learning_rate for record in loop.run(5)]
-    schedule = InverseSquareRoot(0.05, 3)
+    schedule = InverseSquareRootDecay(0.05, 3)
     np.testing.assert_allclose(rates, [schedule(step) for step in range(5)], rtol=1e-6)
 
 
@@ -301,9 +301,9 @@ def test_compiled_by_xla_it_is_the_same_for_each_shape():
         model = LanguageModel.from_preset(
             "tiny",
             vocabulary_size=VOCABULARY,
-            width=8,
+            hidden_dim=8,
             num_heads=2,
-            feed_forward_width=16,
+            intermediate_dim=16,
             num_layers=1,
             dropout=0.0,
         )

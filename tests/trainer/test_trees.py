@@ -14,9 +14,9 @@ from keras_transformer.export.verification import verify_export
 from keras_transformer.trainer import TrainingStopped, train
 from keras_transformer.trainer.preparation import prepare_data
 from keras_transformer.trainer.progress import TrainingReport
-from keras_transformer.trainer.recipe import RecipeError
+from keras_transformer.trainer.recipe_file import RecipeError
 from keras_transformer.trainer.run_directory import RunDirectory
-from keras_transformer.trainer.stored_result import read_result
+from keras_transformer.trainer.training_result import read_result
 from tests.trainer.small_runs import Spy, left_by, make_recipe, require_same
 
 WORDS = ("rote", "Hunde", "schlafen", "gern", "im", "Haus")

@@ -4,7 +4,7 @@ import json
 import math
 
 from keras_transformer.trainer import Recipe, TrainingResult
-from keras_transformer.trainer.stored_result import store_result
+from keras_transformer.trainer.training_result import store_result
 
 UPDATES_PER_EPOCH = 125
 

@@ -11,8 +11,8 @@ import pytest
 from matplotlib.figure import Figure
 
 import keras_transformer
-from keras_transformer.comparison.quality_by_length import quality_by_length
-from keras_transformer.errors import UserError
+from keras_transformer._utils.errors import UserError
+from keras_transformer.analysis.compare.results import quality_by_length
 from keras_transformer.export import open_text_model
 from keras_transformer.inference import PoorSentence, evaluate_translations, translate_lines
 from tests.phrases import make_pairs
@@ -286,8 +286,8 @@ def test_three_examples_of_a_kind(tmp_path):
 BLUE, VERMILION, GREEN = (0, 114, 178), (213, 94, 0), (0, 158, 115)
 
 
-def colours(content):
-    """Which of the first three colours of lines a picture has."""
+def colors(content):
+    """Which of the first three colors of lines a picture has."""
     picture = matplotlib.image.imread(io.BytesIO(content), format="png")
     pixels = set(map(tuple, (picture[..., :3] * 255).round().astype(int).reshape(-1, 3).tolist()))
     return pixels & {BLUE, VERMILION, GREEN}
@@ -298,18 +298,18 @@ def test_learning_curves(tmp_path):
 
     one, two, three = (write_run(tmp_path / f"{n}", seed=n, bleu=30 + n) for n in (1, 2, 3))
     other = write_run(tmp_path / "other", dropout=0.2)
-    assert colours(draw_learning_curves(read_groups(one))) == {BLUE}
-    # One recipe: a colour for each seed. Several: a colour for each recipe.
-    assert colours(draw_learning_curves(read_groups(one, two, three))) == {BLUE, VERMILION, GREEN}
+    assert colors(draw_learning_curves(read_groups(one))) == {BLUE}
+    # One recipe: a color for each seed. Several: a color for each recipe.
+    assert colors(draw_learning_curves(read_groups(one, two, three))) == {BLUE, VERMILION, GREEN}
     groups = read_groups(one, two, three, other)
-    assert colours(draw_learning_curves(groups)) == {BLUE, VERMILION}
+    assert colors(draw_learning_curves(groups)) == {BLUE, VERMILION}
 
 
 def test_learning_curves_without_translations_are_the_losses(tmp_path):
     from result_pictures import draw_learning_curves
 
     content = draw_learning_curves(read_groups(write_run(tmp_path / "one", bleu=None)))
-    assert colours(content) == {BLUE}
+    assert colors(content) == {BLUE}
 
 
 def test_all_runs_are_within_the_limits(tmp_path):
@@ -336,9 +336,9 @@ def test_bleu_by_length():
         quality_by_length(lengths, SOURCES, hypotheses, REFERENCES, "none")
         for hypotheses in (HYPOTHESES, REFERENCES)
     ]
-    assert colours(draw_bleu_by_length({"captions": runs})) == {BLUE}
+    assert colors(draw_bleu_by_length({"captions": runs})) == {BLUE}
     two_recipes = {"captions": runs, "model.dropout=0.2": runs[:1]}
-    assert colours(draw_bleu_by_length(two_recipes)) == {BLUE, VERMILION}
+    assert colors(draw_bleu_by_length(two_recipes)) == {BLUE, VERMILION}
 
 
 @pytest.fixture

@@ -4,11 +4,11 @@ import dataclasses
 import json
 import pathlib
 
-from keras_transformer.errors import UserError
+from keras_transformer._utils.errors import UserError
 from keras_transformer.trainer import Recipe, TrainingResult, load_recipe
-from keras_transformer.trainer.recipe import recipe_difference
+from keras_transformer.trainer.recipes import recipe_difference
 from keras_transformer.trainer.run_directory import RunDirectory
-from keras_transformer.trainer.stored_result import read_result
+from keras_transformer.trainer.training_result import read_result
 
 # Keys of a recipe that change nothing in what a model learns or how it is measured.
 _WITHOUT_EFFECT = (

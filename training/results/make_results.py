@@ -11,7 +11,7 @@ output gets Markdown: a table of the runs with means and standard deviations, an
 still gets wrong, sorted by kind. The output folder gets two pictures: learning_curves.png and
 bleu_by_length.png, by the number of words of the source. Put the page beside that folder.
 
-Runs whose recipes differ in more than the seed may follow: they get means and a colour of their
+Runs whose recipes differ in more than the seed may follow: they get means and a color of their
 own, by the name of what was changed. Words are what stands between white space, so give files that
 are cut into tokens, as the training's were.
 """
@@ -30,8 +30,8 @@ from mistake_kinds import sort_by_kind
 from result_page import mistakes_section, pictures_section, runs_section
 from result_pictures import draw_bleu_by_length, draw_learning_curves
 
-from keras_transformer.comparison.quality_by_length import quality_by_length
-from keras_transformer.errors import UserError
+from keras_transformer._utils.errors import UserError
+from keras_transformer.analysis.compare.results import quality_by_length
 from keras_transformer.export import open_text_model
 from keras_transformer.inference import (
     BLEU_TOKENS,
@@ -39,7 +39,7 @@ from keras_transformer.inference import (
     evaluate_translations,
     translate_lines,
 )
-from keras_transformer.inference.sentences import require_parallel
+from keras_transformer.inference.readers import require_parallel
 
 
 def main(arguments=None):

@@ -1,8 +1,8 @@
 """The parts of a page about results, in Markdown."""
 
-from keras_transformer.comparison.results import Measure
-from keras_transformer.printable import shown
-from keras_transformer.trainer.progress.figures import metric_value
+from keras_transformer._utils.console import shown
+from keras_transformer.analysis.compare.results import Measure
+from keras_transformer.trainer.summary import metric_value
 
 #: Sentences that are shown of each kind of mistake.
 EXAMPLES = 3

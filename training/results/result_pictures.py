@@ -3,9 +3,9 @@
 import contextlib
 import io
 
-from keras_transformer.comparison.results import Measure
+from keras_transformer.analysis.compare.results import Measure
 
-# The palette of Okabe and Ito 2008, "Color universal design", which the colour-blind can tell
+# The palette of Okabe and Ito 2008, "Color universal design", which the color-blind can tell
 # apart, without the yellow, which is too light for lines.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _MARKERS = "os^Dv<>P"
@@ -17,12 +17,12 @@ _LEGEND_LINE = 0.22
 def draw_learning_curves(groups):
     """Returns the bytes of a PNG file: losses and validation BLEU against updates, a line a run.
 
-    One recipe's runs have a colour each; of several recipes, each has a colour.
+    One recipe's runs have a color each; of several recipes, each has a color.
 
     Args:
         groups: what `group_by_recipe` gave.
     """
-    runs = list(_coloured(groups))
+    runs = list(_colored(groups))
     panels = [draw_losses]
     if any(run.curve("validation", "bleu")[0] for run, _ in runs):
         panels.append(draw_bleu)
@@ -101,8 +101,8 @@ def _picture(size):
         FigureCanvasAgg(figure).print_png(content)
 
 
-def _coloured(groups):
-    """Yields each run with its colour."""
+def _colored(groups):
+    """Yields each run with its color."""
     for number, runs in enumerate(groups.values()):
         for place, run in enumerate(runs):
             yield run, _COLOURS[(number if len(groups) > 1 else place) % len(_COLOURS)]
@@ -113,14 +113,14 @@ def draw_losses(axes, runs):
 
     Args:
         axes: of matplotlib.
-        runs: pairs of a `FinishedRun` and its colour.
+        runs: pairs of a `FinishedRun` and its color.
     """
     highest = []
-    for run, colour in runs:
-        axes.plot(*run.curve("train", "loss"), color=colour, linewidth=1, linestyle="--")
+    for run, color in runs:
+        axes.plot(*run.curve("train", "loss"), color=color, linewidth=1, linestyle="--")
         updates, losses = run.curve("validation", "loss")
-        axes.plot(updates, losses, color=colour, linewidth=1.5)
-        _draw_final(axes, run, "loss", colour)
+        axes.plot(updates, losses, color=color, linewidth=1.5)
+        _draw_final(axes, run, "loss", color)
         highest += losses
     if highest:
         # The losses before the first validation are far above, and would take all of the height.
@@ -130,17 +130,17 @@ def draw_losses(axes, runs):
 
 def draw_bleu(axes, runs):
     """Draws validation BLEU; see `draw_losses`."""
-    for run, colour in runs:
-        axes.plot(*run.curve("validation", "bleu"), color=colour, linewidth=1.5)
-        _draw_final(axes, run, "bleu", colour)
+    for run, color in runs:
+        axes.plot(*run.curve("validation", "bleu"), color=color, linewidth=1.5)
+        _draw_final(axes, run, "bleu", color)
     axes.set_ylabel("validation BLEU")
 
 
-def _draw_final(axes, run, metric, colour):
+def _draw_final(axes, run, metric, color):
     """Marks what the final weights reach, which may be an average of those along the curve."""
     if metric in run.result.validation:
         place = run.result.steps, run.result.validation[metric]
-        axes.plot(*place, color=colour, marker="*", markersize=9, clip_on=False, zorder=3)
+        axes.plot(*place, color=color, marker="*", markersize=9, clip_on=False, zorder=3)
 
 
 def _add_epochs(axes, runs):
@@ -173,9 +173,9 @@ def _legend_handles(groups):
     ]
     return [
         *handles,
-        Line2D([], [], color="grey", linewidth=1, linestyle="--", label="training"),
-        Line2D([], [], color="grey", linewidth=1.5, label="validation"),
-        Line2D([], [], color="grey", linestyle="", marker="*", markersize=9, label="final weights"),
+        Line2D([], [], color="gray", linewidth=1, linestyle="--", label="training"),
+        Line2D([], [], color="gray", linewidth=1.5, label="validation"),
+        Line2D([], [], color="gray", linestyle="", marker="*", markersize=9, label="final weights"),
     ]
 
 

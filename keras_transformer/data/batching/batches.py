@@ -1,6 +1,7 @@
 """What all batches have in common: a number goes in, a batch comes out."""
 
 import abc
+import dataclasses
 import functools
 import hashlib
 import json
@@ -8,7 +9,122 @@ import json
 import numpy as np
 import tensorflow as tf
 
-from keras_transformer import checks
+from keras_transformer._utils import checks
+from keras_transformer.data.batching.buckets import Bucket
+
+
+def shuffled(count, *key):
+    """Returns the numbers 0 to `count - 1` in an order that depends on `key` alone.
+
+    The numbers are sorted by as many draws of the counter-based generator Philox4x64-10 (Salmon et
+    al. 2011, "Parallel random numbers: as easy as 1, 2, 3"). NumPy promises that the raw draws of a
+    bit generator never change; it does not promise that of `Generator.permutation`.
+
+    Args:
+        count: how many numbers.
+        *key: integers and strings that say what is shuffled: seed, purpose, epoch and so on. Orders
+            of different keys have nothing to do with each other.
+
+    Example:
+
+    >>> sorted(shuffled(5, 2026, "example")) == [0, 1, 2, 3, 4]
+    True
+    """
+    digest = hashlib.sha256(json.dumps(key).encode()).digest()
+    generator = np.random.Philox(key=int.from_bytes(digest[:16], "little"))
+    return np.argsort(generator.random_raw(count), kind="stable")
+
+
+def concatenated_ranges(begins, counts):
+    """Returns `begins[i], begins[i] + 1, …` (`counts[i]` of them) for all i, one after the other.
+
+    Example:
+
+    >>> concatenated_ranges([10, 50], [3, 2])
+    array([10, 11, 12, 50, 51])
+    """
+    counts = np.asarray(counts, np.int64)
+    ends = np.cumsum(counts)
+    shifts = np.asarray(begins, np.int64) - (ends - counts)
+    return np.repeat(shifts, counts) + np.arange(counts.sum())
+
+
+@dataclasses.dataclass(frozen=True)
+class BucketReport:
+    """One bucket in an epoch.
+
+    Attributes:
+        bucket: the `Bucket`.
+        batches: how many batches have its shape.
+        examples: how many examples are in them.
+        tokens: how many tokens are in them, START or END of each included, padding not.
+    """
+
+    bucket: Bucket
+    batches: int
+    examples: int
+    tokens: int
+
+    @property
+    def slots(self):
+        """The places for tokens in all its batches."""
+        return self.batches * self.bucket.slots
+
+    @property
+    def efficiency(self):
+        """The share of the slots that hold tokens; 0 where there is no batch."""
+        return self.tokens / self.slots if self.slots else 0.0
+
+
+@dataclasses.dataclass(frozen=True)
+class BatchReport:
+    """An epoch of batches. `str()` of it is a table to print.
+
+    Attributes:
+        buckets: a `BucketReport` for each bucket, of epoch 0. Which of the left-over examples go to
+            a larger bucket differs from epoch to epoch; the sums over all buckets do not.
+        skipped: how many examples are left out because they are too long.
+        truncated: how many examples are cut because they are too long.
+    """
+
+    buckets: tuple[BucketReport, ...]
+    skipped: int = 0
+    truncated: int = 0
+
+    @property
+    def batches(self):
+        return sum(bucket.batches for bucket in self.buckets)
+
+    @property
+    def examples(self):
+        return sum(bucket.examples for bucket in self.buckets)
+
+    @property
+    def tokens(self):
+        return sum(bucket.tokens for bucket in self.buckets)
+
+    @property
+    def efficiency(self):
+        """The share of all slots, those of rows that only fill up included, that hold tokens."""
+        return self.tokens / sum(bucket.slots for bucket in self.buckets)
+
+    def __str__(self):
+        lines = [
+            f"{self.examples:,} examples with {self.tokens:,} tokens in {self.batches:,} batches; "
+            f"too long: {self.skipped:,} skipped, {self.truncated:,} truncated.",
+            f"{'rows':>6} {'widths':>12} {'batches':>8} {'examples':>10} {'efficiency':>10}",
+        ]
+        for part in self.buckets:
+            widths = " × ".join(map(str, part.bucket.widths))
+            lines.append(
+                f"{part.bucket.rows:>6} {widths:>12} {part.batches:>8,} {part.examples:>10,} "
+                f"{part.efficiency:>10.1%}"
+            )
+        lines.append(
+            f"{'all':>6} {'':>12} {self.batches:>8,} {self.examples:>10,} {self.efficiency:>10.1%}"
+        )
+        return "\n".join(lines)
+
 
 # How many batches are made ready while a model is busy with another.
 _AHEAD = 4
@@ -21,7 +137,7 @@ class Batches(abc.ABC):
     on with `dataset(start=(epoch, number))`. All epochs have the same number of batches,
     `len(batches)`, and in each of them every example that is not too long occurs exactly once.
 
-    A batch is what `model.fit` takes: a dictionary of inputs, labels, and for labelled texts
+    A batch is what `model.fit` takes: a dictionary of inputs, labels, and for labeled texts
     weights. 0 is padding. Where the examples do not fill the last batches of an epoch, rows of
     nothing but padding do, so that no batch has a shape of its own; a loss that ignores label 0
     does not see them.

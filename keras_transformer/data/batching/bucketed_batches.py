@@ -7,12 +7,103 @@ import json
 import numpy as np
 import tensorflow as tf
 
-from keras_transformer import checks
-from keras_transformer.data.batching.batch_report import BatchReport, BucketReport
-from keras_transformer.data.batching.batches import Batches
-from keras_transformer.data.batching.sequences import SampledColumn, write_sequences
-from keras_transformer.data.batching.shuffling import shuffled
-from keras_transformer.errors import UserError
+from keras_transformer._utils import checks
+from keras_transformer._utils.errors import UserError
+from keras_transformer.data.batching.batches import (
+    Batches,
+    BatchReport,
+    BucketReport,
+    concatenated_ranges,
+    shuffled,
+)
+from keras_transformer.text.tokenizer import END_ID, PADDING_ID, START_ID
+
+
+class SampledColumn:
+    """Ids that were made for one batch, with the interface of a `TokenColumn`.
+
+    Args:
+        ragged: a `tf.RaggedTensor` of ids `[examples, None]`.
+    """
+
+    def __init__(self, ragged):
+        self._ids = ragged.values.numpy()
+        self._offsets = ragged.row_splits.numpy()
+
+    def spans(self, examples):
+        begins = self._offsets[examples]
+        return begins, self._offsets[examples + 1] - begins
+
+    def gather(self, begins, counts):
+        return self._ids[concatenated_ranges(begins, counts)]
+
+
+def write_sequences(column, examples, firsts, counts, places, matrix):
+    """Writes parts of sequences into a matrix; a sequence is the ids of an example and END.
+
+    Args:
+        column: a `TokenColumn` or `SampledColumn`.
+        examples: the example of each part, `int64 [parts]` like the following.
+        firsts: the first token of each part in its sequence.
+        counts: how many tokens each part has.
+        places: where each part goes, counted along the matrix' rows.
+        matrix: `int32 [rows, width]`, written to.
+    """
+    begins, lengths = column.spans(examples)
+    has_end = firsts + counts > lengths
+    id_counts = counts - has_end
+    flat = matrix.reshape(-1)
+    flat[concatenated_ranges(places, id_counts)] = column.gather(begins + firsts, id_counts)
+    flat[(places + id_counts)[has_end]] = END_ID
+
+
+def decoder_inputs(labels, places):
+    """Returns what a decoder reads to predict `labels`: START, then each label one step later.
+
+    Args:
+        labels: `int32 [rows, width]`, padded with 0.
+        places: where sequences begin, counted along the matrix' rows.
+
+    Example:
+
+    >>> decoder_inputs(np.array([[7, 8, 3, 9, 3, 0]]), np.array([0, 3]))
+    array([[2, 7, 8, 2, 9, 0]])
+    """
+    inputs = np.zeros_like(labels)
+    inputs[:, 1:] = labels[:, :-1]
+    inputs.reshape(-1)[places] = START_ID
+    inputs[labels == PADDING_ID] = PADDING_ID
+    return inputs
+
+
+# Of the corpus, evenly spread: enough to tell a quantile to a few percent.
+_EXAMPLES = 1000
+
+# The share of samples that must fit. Those that do not keep the ids of the cache, see
+# `BucketedBatches`, and room for the longest of them would be padding in all other rows.
+_FITTING = 0.9
+
+
+def room_for_samples(cache, samplers):
+    """Returns the `room` of each column, a tuple: that in which nine in ten samples fit.
+
+    The same cache and samplers give the same room.
+
+    Args:
+        cache: the `TokenCache`, with its text.
+        samplers: see `BucketedBatches`. A column without one needs no more than it has.
+    """
+    examples = np.unique(np.linspace(0, len(cache) - 1, _EXAMPLES).astype(np.int64))
+    return tuple(
+        _growth(column, samplers[name], examples) if name in samplers else 1.0
+        for name, column in cache.sequence_columns.items()
+    )
+
+
+def _growth(column, sampler, examples):
+    _, usual = column.spans(examples)
+    sampled = sampler(tf.constant(column.texts(examples)), seed=0).row_lengths().numpy()
+    return max(1.0, float(np.quantile(sampled / np.maximum(usual, 1), _FITTING)))
 
 
 class BucketedBatches(Batches):
@@ -26,7 +117,7 @@ class BucketedBatches(Batches):
         cache: the `TokenCache`, with the columns that the subclass names in `columns`.
         table: the `BucketTable`, for example from `choose_buckets(cache)`.
         seed: of the order, from 0 to 2**64 - 1.
-        samplers: functions that cut texts anew for each batch, for subword regularisation (Kudo
+        samplers: functions that cut texts anew for each batch, for subword regularization (Kudo
             2018): a mapping from columns to functions of strings `[B]` and a seed, such as a
             tokenizer's `sample`. They need a cache with its text, and a table with some `room`, see
             `room_for_samples`; a row that a sample does not fit into keeps the ids of the cache.

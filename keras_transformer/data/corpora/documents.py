@@ -1,9 +1,8 @@
 """Documents for language models, in plain text files."""
 
-from keras_transformer.data.corpora.file_corpus import FileCorpus
-from keras_transformer.data.corpora.file_paths import find_files
-from keras_transformer.data.corpora.reading_rules import ReadingRules
-from keras_transformer.data.corpora.tally import TOO_LONG, BadLine
+from keras_transformer.data.corpora.corpus import ReadingRules
+from keras_transformer.data.corpora.file_corpus import FileCorpus, find_files
+from keras_transformer.data.corpora.text_file import TOO_LONG, BadLine
 
 # Ten times what is allowed for a sentence: the longest encyclopedia articles fit.
 DOCUMENT_RULES = ReadingRules(max_characters=1_000_000)

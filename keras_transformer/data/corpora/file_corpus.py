@@ -1,14 +1,103 @@
 """What the corpora on disk have in common."""
 
 import abc
+import dataclasses
+import glob
 import hashlib
 import json
+import os
 
-from keras_transformer.data.corpora.corpus import Corpus
-from keras_transformer.data.corpora.file_state import FileState
-from keras_transformer.data.corpora.reading_rules import ReadingRules
-from keras_transformer.data.corpora.tally import TOO_LONG, Tally
-from keras_transformer.data.corpora.text_file import read_lines
+from keras_transformer._utils.errors import UserError
+from keras_transformer.data.corpora.corpus import Corpus, ReadingRules
+from keras_transformer.data.corpora.text_file import TOO_LONG, Tally, open_file, read_lines
+
+
+@dataclasses.dataclass(frozen=True)
+class FileState:
+    """Size, time of modification and sha256 of a file, as they were when it was first read.
+
+    Build it with `FileState.of(path)`; call `verify()` before the file is relied on again.
+    """
+
+    path: str
+    size: int
+    modified: int
+    sha256: str
+
+    @classmethod
+    def of(cls, path):
+        """Reads the file once. The bytes are those on disk: of a gzip file, the packed ones."""
+        with open_file(path) as file:
+            before = os.fstat(file.fileno())
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+            after = os.fstat(file.fileno())
+        if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
+            raise UserError(f"{path}: changed while it was read. Start again when it is complete.")
+        return cls(os.fspath(path), after.st_size, after.st_mtime_ns, digest)
+
+    def verify(self):
+        """Returns the state as it is now, which has the same content.
+
+        Reading the whole file again is needed only when the time of modification differs and the
+        size does not, as after `touch` or a restored backup.
+
+        Raises:
+            UserError: If the content is another one.
+        """
+        try:
+            now = os.stat(self.path)
+        except OSError as error:
+            raise self._changed(f"it cannot be read any more: {error.strerror}") from error
+        if now.st_size != self.size:
+            raise self._changed(f"{self.size:,} bytes then, {now.st_size:,} now")
+        if now.st_mtime_ns == self.modified:
+            return self
+        state = FileState.of(self.path)
+        if state.sha256 != self.sha256:
+            raise self._changed("the size is the same, the content is not")
+        return state
+
+    def _changed(self, difference):
+        return UserError(
+            f"{self.path}: changed since it was checked ({difference}). "
+            "Leave the corpus alone during a run, or start again with the new one."
+        )
+
+
+def find_files(name, paths):
+    """Returns the files that `paths` means, patterns expanded in sorted order.
+
+    Args:
+        name: The name of the argument, for messages.
+        paths: A path, a pattern such as `"parts/*.gz"`, or a list of them. A path that exists is
+            taken literally, also when it holds `*`, `?` or `[`.
+
+    Raises:
+        UserError: If a pattern matches nothing, or there are no paths at all.
+    """
+    if isinstance(paths, (str, os.PathLike)):
+        paths = [paths]
+    files = []
+    for path in paths:
+        if not isinstance(path, (str, os.PathLike)):
+            raise ValueError(
+                f"`{name}` must be a path or a list of paths; got {path!r} among them."
+            )
+        path = os.fspath(path)
+        if any(letter in path for letter in "*?[") and not os.path.lexists(path):
+            matches = sorted(glob.glob(path, recursive=True))
+            if not matches:
+                raise UserError(
+                    f"{path}: no file matches this pattern (the current directory is "
+                    f"{os.getcwd()}). Check the pattern."
+                )
+            files.extend(matches)
+        else:
+            files.append(path)
+    if not files:
+        raise UserError(f"`{name}` names no files; give at least one path or pattern.")
+    return tuple(files)
+
 
 # Part of every fingerprint: raise it when the same files begin to yield other examples.
 _READING_VERSION = 1

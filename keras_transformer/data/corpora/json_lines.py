@@ -2,11 +2,9 @@
 
 import json
 
-from keras_transformer.data.corpora.corpus import find_column_set
-from keras_transformer.data.corpora.file_corpus import UNREAD_CHARACTERS, FileCorpus
-from keras_transformer.data.corpora.file_paths import find_files
-from keras_transformer.data.corpora.reading_rules import ReadingRules
-from keras_transformer.data.corpora.tally import TOO_LONG, BadLine
+from keras_transformer.data.corpora.corpus import ReadingRules, find_column_set
+from keras_transformer.data.corpora.file_corpus import UNREAD_CHARACTERS, FileCorpus, find_files
+from keras_transformer.data.corpora.text_file import TOO_LONG, BadLine
 
 # "\ud83d\ude00" is one character.
 _ESCAPED_CHARACTERS = 12

@@ -3,11 +3,10 @@
 import itertools
 import os
 
-from keras_transformer.data.corpora.file_corpus import FileCorpus
-from keras_transformer.data.corpora.file_paths import find_files
-from keras_transformer.data.corpora.reading_rules import ReadingRules
-from keras_transformer.data.corpora.tally import TOO_LONG, BadLine
-from keras_transformer.errors import UserError
+from keras_transformer._utils.errors import UserError
+from keras_transformer.data.corpora.corpus import ReadingRules
+from keras_transformer.data.corpora.file_corpus import FileCorpus, find_files
+from keras_transformer.data.corpora.text_file import TOO_LONG, BadLine
 
 
 class ParallelCorpus(FileCorpus):

@@ -6,9 +6,8 @@ import keras
 import tensorflow as tf
 from keras import ops
 
-from keras_transformer.checks import require_positive_integer
-from keras_transformer.layers.attention.mechanism import register_mechanism
-from keras_transformer.layers.attention.softmax_attention import SoftmaxAttention
+from keras_transformer._utils.checks import require_positive_integer
+from keras_transformer.layers.attention.mechanism import SoftmaxAttention, register_mechanism
 
 
 class ProjectedKeys(NamedTuple):
@@ -23,7 +22,7 @@ class ProjectedKeys(NamedTuple):
 
 @register_mechanism("additive")
 @keras.saving.register_keras_serializable(package="keras_transformer")
-class Additive(SoftmaxAttention):
+class AdditiveAttention(SoftmaxAttention):
     """Scores `v·tanh(W q + U k)`, with W, U and v for each head.
 
     Bahdanau et al. 2015, "Neural Machine Translation by Jointly Learning to Align and Translate",
@@ -39,7 +38,7 @@ class Additive(SoftmaxAttention):
     Example:
 
     >>> state, memory = keras.Input((1, 1, 16)), keras.Input((1, 30, 16))
-    >>> context = Additive(units=10)(state, memory, memory)
+    >>> context = AdditiveAttention(units=10)(state, memory, memory)
     >>> keras.Model([state, memory], context).count_params()
     330
     """

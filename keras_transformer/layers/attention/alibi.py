@@ -5,9 +5,8 @@ import math
 import keras
 from keras import ops
 
-from keras_transformer.layers.attention.mechanism import register_mechanism
-from keras_transformer.layers.attention.scaled_dot_product import ScaledDotProduct
-from keras_transformer.layers.attention.softmax_attention import distances
+from keras_transformer.layers.attention.dot_product import ScaledDotProductAttention
+from keras_transformer.layers.attention.mechanism import distances, register_mechanism
 
 
 def head_slopes(num_heads):
@@ -23,7 +22,7 @@ def head_slopes(num_heads):
 
 @register_mechanism("alibi")
 @keras.saving.register_keras_serializable(package="keras_transformer")
-class Alibi(ScaledDotProduct):
+class AlibiAttention(ScaledDotProductAttention):
     """Lowers each score by the distance between query and key, times a slope fixed for the head.
 
     Press et al. 2022, "Train Short, Test Long: Attention with Linear Biases Enables Input Length
@@ -34,7 +33,7 @@ class Alibi(ScaledDotProduct):
     Example:
 
     >>> states = keras.Input((4, None, 16))
-    >>> context = Alibi()(states, states, states, use_causal_mask=True)
+    >>> context = AlibiAttention()(states, states, states, use_causal_mask=True)
     >>> keras.Model(states, context).count_params()
     0
     """

@@ -5,13 +5,13 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from keras_transformer.checks import require_integer, require_positive_integer
+from keras_transformer._utils.checks import require_integer, require_positive_integer
 from keras_transformer.layers.attention.mechanism import (
     AttentionMechanism,
     is_query_mask,
     register_mechanism,
+    softmax_of_visible,
 )
-from keras_transformer.layers.attention.softmax_attention import softmax_of_visible
 
 # Rows of random numbers; those of later blocks start again with the first.
 _TABLE_ROWS = 4096
@@ -19,13 +19,13 @@ _TABLE_ROWS = 4096
 
 @register_mechanism("big_bird")
 @keras.saving.register_keras_serializable(package="keras_transformer")
-class BigBird(AttentionMechanism):
-    """Each block of queries sees blocks of keys: its neighbours, the first ones, and random ones.
+class BigBirdAttention(AttentionMechanism):
+    """Each block of queries sees blocks of keys: its neighbors, the first ones, and random ones.
 
     Zaheer et al. 2020, "Big Bird: Transformers for Longer Sequences": the internal construction
     (ITC), where the first `num_global` blocks see all keys and are seen by all queries. The blocks
     that a block sees are gathered, so that time and memory grow with T·(blocks seen), not with T·S.
-    No key is counted twice: a block that is a neighbour and global, too, is seen once.
+    No key is counted twice: a block that is a neighbor and global, too, is seen once.
 
     Random blocks are those of a fixed pattern, the same in training and in serving. From each of
     `num_random` equal stretches of the blocks that are neither global nor nearby, one is taken.
@@ -37,7 +37,7 @@ class BigBird(AttentionMechanism):
     Args:
         block_size: positions in a block. The paper's 64, as are the other numbers (its table 8).
         num_global: the first so many blocks are global.
-        num_window: neighbours, the block itself included: an odd number.
+        num_window: neighbors, the block itself included: an odd number.
         num_random: random blocks for each block of queries.
         seed: of the random pattern.
 
@@ -46,7 +46,7 @@ class BigBird(AttentionMechanism):
     Example:
 
     >>> states = keras.Input((4, None, 16))
-    >>> context = BigBird(block_size=16)(states, states, states)
+    >>> context = BigBirdAttention(block_size=16)(states, states, states)
     >>> keras.Model(states, context).count_params()
     0
     """
@@ -84,14 +84,14 @@ class BigBird(AttentionMechanism):
         attention_mask=None,
         query_offset=0,
         use_causal_mask=False,
-        return_weights=False,
+        return_attention_scores=False,
         training=None,
     ):
         self.check_use(is_causal=use_causal_mask, has_query_mask=is_query_mask(attention_mask))
         batch_size, _, length, _ = ops.shape(query)
         if attention_mask is None:
             attention_mask = ops.ones((batch_size, 1, 1, length), dtype="bool")
-        given = (query, key, value, attention_mask, return_weights, training)
+        given = (query, key, value, attention_mask, return_attention_scores, training)
         sees_all = self._sees_all(length)
         if isinstance(sees_all, bool):
             return (self._attend_to_all if sees_all else self._attend_to_blocks)(*given)
@@ -102,20 +102,22 @@ class BigBird(AttentionMechanism):
     def _sees_all(self, length):
         """Whether a text is so short that all blocks see each other, whichever are chosen.
 
-        At an end of the text a block has neighbours on one side alone; when no more blocks are left
+        At an end of the text a block has neighbors on one side alone; when no more blocks are left
         than random ones are drawn, each of them is.
         """
         most = self.num_global + self.num_window // 2 + 1 + self.num_random
         return length <= most * self.block_size
 
-    def _attend_to_all(self, query, key, value, attention_mask, return_weights, training):
+    def _attend_to_all(self, query, key, value, attention_mask, return_attention_scores, training):
         """Full attention: the same for texts so short, without gathering every block for each."""
         scores = tf.matmul(query * query.shape[-1] ** -0.5, key, transpose_b=True)  # [B, H, T, S]
         weights = ops.cast(softmax_of_visible(scores, attention_mask), self.compute_dtype)
         context = tf.matmul(self.dropout_layer(weights, training=training), value)
-        return (context, weights) if return_weights else context
+        return (context, weights) if return_attention_scores else context
 
-    def _attend_to_blocks(self, query, key, value, attention_mask, return_weights, training):
+    def _attend_to_blocks(
+        self, query, key, value, attention_mask, return_attention_scores, training
+    ):
         batch_size, _, length, _ = ops.shape(query)
         queries, keys, values = (self._in_blocks(x) for x in (query, key, value))
         is_seen = ops.swapaxes(attention_mask, 2, 3)  # [B, 1, S, 1]
@@ -131,7 +133,7 @@ class BigBird(AttentionMechanism):
         weights = ops.cast(softmax_of_visible(scores, visible), self.compute_dtype)
         dropped = self.dropout_layer(weights, training=training)
         context = _join_blocks(tf.matmul(dropped, _gather(values, chosen)))  # [B, H, N·b, D]
-        if return_weights:
+        if return_attention_scores:
             weights = _place(weights, chosen, is_chosen)  # [B, H, N·b, N·b]
 
         if self.num_global:  # their own queries see all keys
@@ -144,10 +146,10 @@ class BigBird(AttentionMechanism):
             dropped = self.dropout_layer(first_weights, training=training)
             first_context = tf.matmul(dropped, _join_blocks(values))
             context = ops.concatenate([first_context, context[:, :, end:]], axis=2)
-            if return_weights:
+            if return_attention_scores:
                 weights = ops.concatenate([first_weights, weights[:, :, end:]], axis=2)
         context = context[:, :, :length]
-        return (context, weights[:, :, :length, :length]) if return_weights else context
+        return (context, weights[:, :, :length, :length]) if return_attention_scores else context
 
     def _in_blocks(self, x):
         """`[B, H, T, D]` as `[B, H, N, b, D]`, with zeros after the end; N ≥ `num_global`."""
@@ -190,7 +192,7 @@ class BigBird(AttentionMechanism):
 
     def _choose_random_blocks(self, own, ends, reach):
         """Random blocks for the blocks `own` `[N, 1]` among those before `ends` `[B, 1, 1]`."""
-        # Those left over when the global ones and the neighbours `low` to `high` are taken out.
+        # Those left over when the global ones and the neighbors `low` to `high` are taken out.
         low = ops.maximum(own - reach, self.num_global)  # [N, 1]
         high = ops.minimum(own + reach, ends - 1)  # [B, N, 1]
         num_near = ops.maximum(high - low + 1, 0)

@@ -6,8 +6,7 @@ import keras
 import tensorflow as tf
 from keras import ops
 
-from keras_transformer.layers.attention.mechanism import register_mechanism
-from keras_transformer.layers.attention.softmax_attention import SoftmaxAttention
+from keras_transformer.layers.attention.mechanism import SoftmaxAttention, register_mechanism
 
 # The square of a length below which a vector has no direction. Well above what float32 loses in
 # the gradient, a third power of the length.
@@ -29,7 +28,7 @@ def directions(vectors):
 
 @register_mechanism("content_based")
 @keras.saving.register_keras_serializable(package="keras_transformer")
-class ContentBased(SoftmaxAttention):
+class ContentBasedAttention(SoftmaxAttention):
     """`softmax(b cos(q, k)) v`, with a learned sharpness b above 0 for each head.
 
     Graves et al. 2014, "Neural Turing Machines", section 3.3.1, where b is put out at each step;
@@ -42,7 +41,7 @@ class ContentBased(SoftmaxAttention):
     Example:
 
     >>> state, memory = keras.Input((1, 1, 16)), keras.Input((1, 30, 16))
-    >>> context = ContentBased()(state, memory, memory)
+    >>> context = ContentBasedAttention()(state, memory, memory)
     >>> keras.Model([state, memory], context).count_params()
     1
     """

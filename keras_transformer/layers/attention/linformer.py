@@ -4,18 +4,18 @@ import keras
 import tensorflow as tf
 from keras import ops
 
-from keras_transformer.checks import require_positive_integer
+from keras_transformer._utils.checks import require_positive_integer
 from keras_transformer.layers.attention.mechanism import (
     AttentionMechanism,
+    full_precision,
     is_query_mask,
     register_mechanism,
 )
-from keras_transformer.layers.attention.softmax_attention import full_precision
 
 
 @register_mechanism("linformer")
 @keras.saving.register_keras_serializable(package="keras_transformer")
-class Linformer(AttentionMechanism):
+class LinformerAttention(AttentionMechanism):
     """`softmax(q·(Eᵀk) / sqrt(D)) (Fᵀv)`: keys and values are projected along their length.
 
     Wang et al. 2020, "Linformer: Self-Attention with Linear Complexity". Each of `rank` mixtures is
@@ -38,7 +38,7 @@ class Linformer(AttentionMechanism):
     Example:
 
     >>> states = keras.Input((4, None, 16))
-    >>> context = Linformer(max_length=512, rank=64)(states, states, states)
+    >>> context = LinformerAttention(max_length=512, rank=64)(states, states, states)
     >>> keras.Model(states, context).count_params()
     65536
     """
@@ -75,7 +75,7 @@ class Linformer(AttentionMechanism):
         attention_mask=None,
         query_offset=0,
         use_causal_mask=False,
-        return_weights=False,
+        return_attention_scores=False,
         training=None,
     ):
         self.check_use(is_causal=use_causal_mask, has_query_mask=is_query_mask(attention_mask))
@@ -93,7 +93,7 @@ class Linformer(AttentionMechanism):
         weights = tf.nn.softmax(full_precision(scores))  # [B, H, T, R]
         weights = ops.cast(weights, self.compute_dtype)
         context = tf.matmul(self.dropout_layer(weights, training=training), values)
-        if not return_weights:
+        if not return_attention_scores:
             return context
         weights = tf.einsum("bhtr,sr->bhts", weights, by_value)
         if attention_mask is not None:

@@ -1,17 +1,20 @@
-"""Attention to the neighbourhood, computed block by block."""
+"""Attention to the neighborhood, computed block by block."""
 
 import keras
 import tensorflow as tf
 from keras import ops
 
-from keras_transformer.checks import require_positive_integer
-from keras_transformer.layers.attention.mechanism import AttentionMechanism, register_mechanism
-from keras_transformer.layers.attention.softmax_attention import softmax_of_visible
+from keras_transformer._utils.checks import require_positive_integer
+from keras_transformer.layers.attention.mechanism import (
+    AttentionMechanism,
+    register_mechanism,
+    softmax_of_visible,
+)
 
 
 @register_mechanism("local")
 @keras.saving.register_keras_serializable(package="keras_transformer")
-class Local(AttentionMechanism):
+class LocalAttention(AttentionMechanism):
     """A query sees the keys at most `window` positions away, in causal use those before it.
 
     Luong et al. 2015, "Effective Approaches to Attention-based Neural Machine Translation",
@@ -19,7 +22,7 @@ class Local(AttentionMechanism):
     Wikipedia by Summarizing Long Sequences", section 4.2.4.
 
     Queries are cut into blocks of the window's size. Each block is scored against its own keys and
-    those of its two neighbours, no others: time and memory grow with T·window. A step from a cache
+    those of its two neighbors, no others: time and memory grow with T·window. A step from a cache
     reads the window alone, too. A window as wide as the text is full attention.
 
     Args:
@@ -31,7 +34,7 @@ class Local(AttentionMechanism):
     Example:
 
     >>> states = keras.Input((4, None, 16))
-    >>> context = Local(window=32)(states, states, states, use_causal_mask=True)
+    >>> context = LocalAttention(window=32)(states, states, states, use_causal_mask=True)
     >>> keras.Model(states, context).output_shape
     (None, 4, None, 16)
     """
@@ -50,7 +53,7 @@ class Local(AttentionMechanism):
         attention_mask=None,
         query_offset=0,
         use_causal_mask=False,
-        return_weights=False,
+        return_attention_scores=False,
         training=None,
     ):
         length, key_length = ops.shape(query)[2], ops.shape(key)[2]
@@ -65,7 +68,7 @@ class Local(AttentionMechanism):
         weights = ops.cast(softmax_of_visible(scores, visible), self.compute_dtype)
         dropped = self.dropout_layer(weights, training=training)
         context = spans.to_queries(tf.matmul(dropped, spans.of_keys(value)))  # [B, H, T, D]
-        return (context, spans.to_keys(weights)) if return_weights else context
+        return (context, spans.to_keys(weights)) if return_attention_scores else context
 
     def get_config(self):
         return {**super().get_config(), "window": self.window}
@@ -118,8 +121,8 @@ class _Spans:
         batch_size, heads, _, width = ops.shape(reach)
         all_blocks = (batch_size, heads, self.num_blocks + self.sides, self.block, width)
         blocks = ops.reshape(reach, all_blocks)
-        neighbours = [blocks[:, :, i : i + self.num_blocks] for i in range(1 + self.sides)]
-        return ops.concatenate(neighbours, axis=3)
+        neighbors = [blocks[:, :, i : i + self.num_blocks] for i in range(1 + self.sides)]
+        return ops.concatenate(neighbors, axis=3)
 
     def of_mask(self, mask):
         """A mask broadcastable to `[B, H, T, S]` as one that is to `[B, H, N, b, C]`."""

@@ -4,14 +4,13 @@ import keras
 import tensorflow as tf
 from keras import ops
 
-from keras_transformer.checks import require_positive_integer
-from keras_transformer.layers.attention.mechanism import register_mechanism
-from keras_transformer.layers.attention.softmax_attention import SoftmaxAttention
+from keras_transformer._utils.checks import require_positive_integer
+from keras_transformer.layers.attention.mechanism import SoftmaxAttention, register_mechanism
 
 
 @register_mechanism("location_based")
 @keras.saving.register_keras_serializable(package="keras_transformer")
-class LocationBased(SoftmaxAttention):
+class LocationBasedAttention(SoftmaxAttention):
     """`softmax(W q) v`: the query says where to look, whatever is there. W is a head's own.
 
     Luong et al. 2015, "Effective Approaches to Attention-based Neural Machine Translation", section
@@ -29,7 +28,7 @@ class LocationBased(SoftmaxAttention):
     Example:
 
     >>> state, memory = keras.Input((1, 1, 16)), keras.Input((1, 30, 16))
-    >>> context = LocationBased(max_length=50)(state, memory, memory)
+    >>> context = LocationBasedAttention(max_length=50)(state, memory, memory)
     >>> keras.Model([state, memory], context).count_params()
     800
     """

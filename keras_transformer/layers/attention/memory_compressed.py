@@ -4,18 +4,18 @@ import keras
 import tensorflow as tf
 from keras import ops
 
-from keras_transformer.checks import require_positive_integer
+from keras_transformer._utils.checks import require_positive_integer
 from keras_transformer.layers.attention.mechanism import (
     AttentionMechanism,
     is_query_mask,
     register_mechanism,
+    softmax_of_visible,
 )
-from keras_transformer.layers.attention.softmax_attention import softmax_of_visible
 
 
 @register_mechanism("memory_compressed")
 @keras.saving.register_keras_serializable(package="keras_transformer")
-class MemoryCompressed(AttentionMechanism):
+class MemoryCompressedAttention(AttentionMechanism):
     """Each block of `factor` keys, and of values, becomes one by a learned convolution.
 
     Liu et al. 2018, "Generating Wikipedia by Summarizing Long Sequences", section 4.2.4. Scores are
@@ -38,7 +38,7 @@ class MemoryCompressed(AttentionMechanism):
     Example:
 
     >>> states = keras.Input((4, None, 16))
-    >>> context = MemoryCompressed()(states, states, states, use_causal_mask=True)
+    >>> context = MemoryCompressedAttention()(states, states, states, use_causal_mask=True)
     >>> keras.Model(states, context).count_params()
     1536
     """
@@ -70,7 +70,7 @@ class MemoryCompressed(AttentionMechanism):
         attention_mask=None,
         query_offset=0,
         use_causal_mask=False,
-        return_weights=False,
+        return_attention_scores=False,
         training=None,
     ):
         self.check_use(has_query_mask=is_query_mask(attention_mask))
@@ -93,7 +93,11 @@ class MemoryCompressed(AttentionMechanism):
         weights = ops.cast(softmax_of_visible(scores, visible), self.compute_dtype)
         dropped = self.dropout_layer(weights, training=training)
         context = tf.matmul(dropped, self._compress(value, is_seen, self.value_kernel))
-        return (context, self._spread(weights, is_seen, length)) if return_weights else context
+        return (
+            (context, self._spread(weights, is_seen, length))
+            if return_attention_scores
+            else context
+        )
 
     def _in_blocks(self, x):
         """`[B, H, S, …]` as `[B, H, N, factor, …]`, with zeros after the end."""

@@ -3,19 +3,19 @@
 import keras
 from keras import ops
 
-from keras_transformer.checks import require_even, require_positive
+from keras_transformer._utils.checks import require_even, require_positive
+from keras_transformer.layers.attention.dot_product import ScaledDotProductAttention
 from keras_transformer.layers.attention.mechanism import register_mechanism
-from keras_transformer.layers.attention.scaled_dot_product import ScaledDotProduct
 from keras_transformer.layers.positions.sinusoidal_positions import position_angles
 
 
 @register_mechanism("rotary")
 @keras.saving.register_keras_serializable(package="keras_transformer")
-class Rotary(ScaledDotProduct):
+class RotaryAttention(ScaledDotProductAttention):
     """Turns queries and keys by their positions, so that products depend on the distance.
 
     Su et al. 2021, "RoFormer: Enhanced Transformer with Rotary Position Embedding". Dimension i is
-    paired with i + D/2, not with its neighbour as in the paper: the same up to a reordering of the
+    paired with i + D/2, not with its neighbor as in the paper: the same up to a reordering of the
     projections' columns, and free of strided copies.
 
     Args:
@@ -27,7 +27,7 @@ class Rotary(ScaledDotProduct):
     Example:
 
     >>> states = keras.Input((4, 10, 16))
-    >>> rotary = Rotary()
+    >>> rotary = RotaryAttention()
     >>> query, key = rotary.place(states, states, offset=0)
     >>> keras.Model(states, rotary(query, key, states)).output_shape
     (None, 4, 10, 16)
@@ -41,7 +41,7 @@ class Rotary(ScaledDotProduct):
         self.max_wavelength = require_positive("max_wavelength", max_wavelength)
 
     def build(self, query_shape, key_shape, value_shape):
-        require_even("head_width", query_shape[-1])
+        require_even("key_dim", query_shape[-1])
         super().build(query_shape, key_shape, value_shape)
 
     def place(self, query, key, offset):

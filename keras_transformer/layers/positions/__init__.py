@@ -3,9 +3,9 @@
 import importlib
 import pkgutil
 
-from keras_transformer.layers.positions.scheme import SCHEMES, PositionScheme, make_positions
+from keras_transformer.layers.positions.scheme import SCHEMES, PositionEncoding, make_positions
 
 for _module in pkgutil.iter_modules(__path__):
     importlib.import_module(f"{__name__}.{_module.name}")
 
-__all__ = ["SCHEMES", "PositionScheme", "make_positions"]
+__all__ = ["SCHEMES", "PositionEncoding", "make_positions"]

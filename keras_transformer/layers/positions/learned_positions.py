@@ -3,13 +3,13 @@
 import keras
 import tensorflow as tf
 
-from keras_transformer.checks import require_known_width, require_positive_integer
-from keras_transformer.layers.positions.scheme import PositionScheme, register_positions
+from keras_transformer._utils.checks import require_known_width, require_positive_integer
+from keras_transformer.layers.positions.scheme import PositionEncoding, register_positions
 
 
 @register_positions("learned")
 @keras.saving.register_keras_serializable(package="keras_transformer")
-class LearnedPositions(PositionScheme):
+class PositionEmbedding(PositionEncoding):
     """Adds a trained vector for each position.
 
     Gehring et al. 2017, "Convolutional Sequence to Sequence Learning", section 3.1.
@@ -22,12 +22,12 @@ class LearnedPositions(PositionScheme):
         max_length: number of positions.
         embeddings_initializer: of the `[max_length, M]` table.
 
-    Call arguments: see `PositionScheme`.
+    Call arguments: see `PositionEncoding`.
 
     Example:
 
     >>> embedded = keras.Input((None, 64))
-    >>> outputs = LearnedPositions(max_length=512)(embedded)
+    >>> outputs = PositionEmbedding(max_length=512)(embedded)
     >>> keras.Model(embedded, outputs).count_params()
     32768
     """
@@ -54,7 +54,7 @@ class LearnedPositions(PositionScheme):
         if length is not None and (offset or 0) + length > self.max_length:
             raise ValueError(f"{self._message()} The input ends at {(offset or 0) + length - 1}.")
 
-    def encode(self, positions, width):
+    def encode(self, positions, hidden_dim):
         known = tf.get_static_value(positions)
         if known is None:  # in a graph: checked when it runs
             in_range = tf.reduce_all((positions >= 0) & (positions < self.max_length))
@@ -71,7 +71,7 @@ class LearnedPositions(PositionScheme):
         return (
             f"{type(self).__name__} '{self.name}' has positions 0 to {self.max_length - 1} "
             f"(max_length={self.max_length}) and was asked for another. Shorten the input, train "
-            "with a larger max_length, or use SinusoidalPositions, which take any length."
+            "with a larger max_length, or use SinePositionEncoding, which take any length."
         )
 
     def get_config(self):

@@ -3,14 +3,14 @@
 import keras
 from keras import ops
 
-from keras_transformer.checks import require_choice, require_rank
+from keras_transformer._utils.checks import require_choice, require_rank
 from keras_transformer.layers.registry import register
 
 SCHEMES = {}
 
 
 def register_positions(name):
-    """Decorator: makes a `PositionScheme` known by `name` to models, recipes and tests."""
+    """Decorator: makes a `PositionEncoding` known by `name` to models, recipes and tests."""
     return register(SCHEMES, name)
 
 
@@ -19,7 +19,7 @@ def make_positions(scheme, **options):
     return SCHEMES[require_choice("positions", scheme, SCHEMES)](**options)
 
 
-class PositionScheme(keras.layers.Layer):
+class PositionEncoding(keras.layers.Layer):
     """Base of the schemes that add something to embeddings according to their position.
 
     A scheme is one file in this folder: it registers a name and implements `encode`. Schemes that
@@ -51,8 +51,8 @@ class PositionScheme(keras.layers.Layer):
         encoded = self.encode(positions, inputs.shape[-1])  # [T, M] or [B, T, M]
         return inputs + ops.cast(encoded, inputs.dtype)
 
-    def encode(self, positions, width):
-        """What is added at `positions`, integers of any shape: one more axis, of size `width`."""
+    def encode(self, positions, hidden_dim):
+        """What is added at `positions`, integers of any shape: one more axis, of size `hidden_dim`."""
         raise NotImplementedError(f"{type(self).__name__} must implement `encode`.")
 
     def check_length(self, length, offset):

@@ -3,24 +3,24 @@
 import keras
 from keras import ops
 
-from keras_transformer.checks import require_even, require_known_width, require_positive
-from keras_transformer.layers.positions.scheme import PositionScheme, register_positions
+from keras_transformer._utils.checks import require_even, require_known_width, require_positive
+from keras_transformer.layers.positions.scheme import PositionEncoding, register_positions
 
 
-def position_angles(positions, width, max_wavelength):
-    """Angles `position / max_wavelength^(2i / width)`: float64, one more axis of size width/2.
+def position_angles(positions, hidden_dim, max_wavelength):
+    """Angles `position / max_wavelength^(2i / hidden_dim)`: float64, one more axis of size hidden_dim/2.
 
     In float64 because a float32 angle is off by 6e-8 times the position: 0.006 radians at position
     100,000.
     """
-    exponents = ops.arange(0, width, 2, dtype="float64") / width
+    exponents = ops.arange(0, hidden_dim, 2, dtype="float64") / hidden_dim
     wavelengths = ops.power(ops.cast(max_wavelength, "float64"), exponents)
     return ops.expand_dims(ops.cast(positions, "float64"), -1) / wavelengths
 
 
 @register_positions("sinusoidal")
 @keras.saving.register_keras_serializable(package="keras_transformer")
-class SinusoidalPositions(PositionScheme):
+class SinePositionEncoding(PositionEncoding):
     """Adds the sinusoids of Vaswani et al. 2017, "Attention Is All You Need", section 3.5.
 
     `p(t)[2i] = sin(t / w_i)` and `p(t)[2i + 1] = cos(t / w_i)`, with `w_i = max_wavelength^(2i /
@@ -30,12 +30,12 @@ class SinusoidalPositions(PositionScheme):
     Args:
         max_wavelength: the base of the wavelengths. The paper's 10,000.
 
-    Call arguments: see `PositionScheme`.
+    Call arguments: see `PositionEncoding`.
 
     Example:
 
     >>> embedded = keras.Input((None, 64))
-    >>> outputs = SinusoidalPositions()(embedded)
+    >>> outputs = SinePositionEncoding()(embedded)
     >>> keras.Model(embedded, outputs).output_shape
     (None, None, 64)
     """
@@ -45,13 +45,13 @@ class SinusoidalPositions(PositionScheme):
         self.max_wavelength = require_positive("max_wavelength", max_wavelength)
 
     def build(self, inputs_shape):
-        require_even("width", require_known_width("inputs", inputs_shape))
+        require_even("hidden_dim", require_known_width("inputs", inputs_shape))
         self.built = True
 
-    def encode(self, positions, width):
-        angles = position_angles(positions, width, self.max_wavelength)  # [..., M/2]
+    def encode(self, positions, hidden_dim):
+        angles = position_angles(positions, hidden_dim, self.max_wavelength)  # [..., M/2]
         pairs = ops.stack([ops.sin(angles), ops.cos(angles)], axis=-1)  # [..., M/2, 2]
-        return ops.reshape(pairs, (*ops.shape(pairs)[:-2], width))  # [..., M]
+        return ops.reshape(pairs, (*ops.shape(pairs)[:-2], hidden_dim))  # [..., M]
 
     def get_config(self):
         return {**super().get_config(), "max_wavelength": self.max_wavelength}

@@ -3,12 +3,12 @@
 import keras
 from keras import ops
 
-from keras_transformer.checks import require_known_width
-from keras_transformer.layers.positions.sinusoidal_positions import SinusoidalPositions
+from keras_transformer._utils.checks import require_known_width
+from keras_transformer.layers.positions.sinusoidal_positions import SinePositionEncoding
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
-class StructuralPositions(SinusoidalPositions):
+class TreeDepthEncoding(SinePositionEncoding):
     """Adds `tanh(W p(d))` for a token at depth d of its sentence's tree, p being the sinusoids.
 
     Wang et al. 2019, "Self-Attention with Structural Position Representations", where the depth in
@@ -31,18 +31,18 @@ class StructuralPositions(SinusoidalPositions):
     Example:
 
     >>> embedded, depths = keras.Input((None, 64)), keras.Input((None,), dtype="int32")
-    >>> outputs = StructuralPositions()(embedded, positions=depths)
+    >>> outputs = TreeDepthEncoding()(embedded, positions=depths)
     >>> keras.Model([embedded, depths], outputs).count_params()
     4096
     """
 
     def build(self, inputs_shape, positions_shape=None):
         super().build(inputs_shape)
-        width = require_known_width("inputs", inputs_shape)
-        self.kernel = self.add_weight(name="kernel", shape=(width, width))
+        hidden_dim = require_known_width("inputs", inputs_shape)
+        self.kernel = self.add_weight(name="kernel", shape=(hidden_dim, hidden_dim))
 
-    def encode(self, positions, width):
-        sinusoids = ops.cast(super().encode(positions, width), self.compute_dtype)  # [..., M]
+    def encode(self, positions, hidden_dim):
+        sinusoids = ops.cast(super().encode(positions, hidden_dim), self.compute_dtype)  # [..., M]
         # Two dimensions, because the gradient of a three-dimensional product is built row by row.
-        mixed = ops.matmul(ops.reshape(sinusoids, (-1, width)), self.kernel)
+        mixed = ops.matmul(ops.reshape(sinusoids, (-1, hidden_dim)), self.kernel)
         return ops.tanh(ops.reshape(mixed, ops.shape(sinusoids)))

@@ -13,13 +13,13 @@ import tensorflow as tf
 
 from keras_transformer.data import (
     DocumentBatches,
-    LabelledBatches,
+    LabeledBatches,
     PackedBatches,
     PairBatches,
     choose_buckets,
 )
 
-KINDS = ["pairs", "documents", "labelled", "packed"]
+KINDS = ["pairs", "documents", "labeled", "packed"]
 
 
 def make_batches(kind, make_cache, pairs, documents, seed=11):
@@ -35,9 +35,9 @@ def make_batches(kind, make_cache, pairs, documents, seed=11):
         cache = make_cache(documents, columns=("text",))
         table = choose_buckets(cache, tokens=256, max_buckets=5)
         return DocumentBatches(cache, table, seed=seed)
-    labelled = [(text, "good" if "g" in text else "bad") for text, _ in pairs]
-    cache = make_cache(labelled, columns=("text", "label"))
-    return LabelledBatches(cache, choose_buckets(cache, tokens=256, max_buckets=5), seed=seed)
+    labeled = [(text, "good" if "g" in text else "bad") for text, _ in pairs]
+    cache = make_cache(labeled, columns=("text", "label"))
+    return LabeledBatches(cache, choose_buckets(cache, tokens=256, max_buckets=5), seed=seed)
 
 
 @pytest.fixture(params=KINDS)
@@ -251,14 +251,14 @@ def test_fit_takes_the_dataset_as_it_is(batches):
         name: keras.Input([None], name=name, dtype="int32") for name in batches.element_spec[0]
     }
     embedded = [keras.layers.Embedding(260, 8)(value) for value in inputs.values()]
-    is_labelled = len(batches.element_spec) == 3
-    if is_labelled:
+    is_labeled = len(batches.element_spec) == 3
+    if is_labeled:
         outputs = keras.layers.Dense(2)(keras.layers.GlobalAveragePooling1D()(embedded[0]))
     else:
         outputs = keras.layers.Dense(260)(embedded[list(inputs).index("target")])
     model = keras.Model(inputs, outputs)
     loss = keras.losses.SparseCategoricalCrossentropy(
-        from_logits=True, ignore_class=None if is_labelled else 0
+        from_logits=True, ignore_class=None if is_labeled else 0
     )
     model.compile("adam", loss)
     history = model.fit(

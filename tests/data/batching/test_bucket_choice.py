@@ -3,8 +3,8 @@ import itertools
 import numpy as np
 import pytest
 
+from keras_transformer._utils.errors import UserError
 from keras_transformer.data import Bucket, BucketTable, PairBatches, choose_buckets
-from keras_transformer.errors import UserError
 
 
 def padded_slots(table, lengths):

@@ -3,8 +3,8 @@ import collections
 import numpy as np
 import pytest
 
+from keras_transformer._utils.errors import UserError
 from keras_transformer.data import PackedBatches
-from keras_transformer.errors import UserError
 
 
 def segments_of(batches, epoch=0):
@@ -73,11 +73,11 @@ def test_long_documents_are_cut_and_nothing_is_lost(make_cache):
     assert report.tokens == sum(len(text) + 1 for (text,) in documents)
 
 
-def test_neighbours_change_from_epoch_to_epoch(make_cache, documents):
+def test_neighbors_change_from_epoch_to_epoch(make_cache, documents):
     cache = make_cache(documents, columns=("text",))
     batches = PackedBatches(cache, width=64, tokens=640, seed=1)
 
-    def neighbours(epoch):
+    def neighbors(epoch):
         found = set()
         for number in range(len(batches)):
             pieces, sizes = batches.plan(epoch)[number]
@@ -85,7 +85,7 @@ def test_neighbours_change_from_epoch_to_epoch(make_cache, documents):
                 found.update((a, b) for a in row for b in row if a < b)
         return found
 
-    first, second = neighbours(0), neighbours(1)
+    first, second = neighbors(0), neighbors(1)
     assert len(first & second) < 0.2 * len(first)
 
 

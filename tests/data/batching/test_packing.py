@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keras_transformer.data.batching.packing import pack
+from keras_transformer.data.batching.packed_batches import pack
 
 
 @given(st.integers(1, 40).flatmap(lambda w: st.lists(st.integers(0, 30), min_size=w, max_size=w)))

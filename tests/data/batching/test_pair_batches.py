@@ -6,15 +6,15 @@ import tensorflow as tf
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from keras_transformer._utils.errors import UserError
 from keras_transformer.data import (
     Bucket,
     BucketTable,
     MemoryCorpus,
     PairBatches,
     choose_buckets,
-    tokenise_corpus,
+    tokenize_corpus,
 )
-from keras_transformer.errors import UserError
 from keras_transformer.text import ByteTokenizer, learn_tokenizer
 
 
@@ -198,7 +198,7 @@ class TestSamplers:
         lines = ["ein Haus am See", "ein Boot am Haus", "am See ein Boot"] * 10
         tokenizer = learn_tokenizer("sentencepiece", lines, 290, model="bpe", progress=None)
         corpus = MemoryCorpus([(line, line) for line in lines])
-        cache = tokenise_corpus(corpus, tokenizer, tmp_path, keep_text=True)
+        cache = tokenize_corpus(corpus, tokenizer, tmp_path, keep_text=True)
         table = choose_buckets(cache, room=3)
         samplers = dict.fromkeys(("source", "target"), tokenizer.sample)
         batches = PairBatches(cache, table, seed=1, samplers=samplers)

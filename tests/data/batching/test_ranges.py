@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keras_transformer.data.batching.ranges import concatenated_ranges
+from keras_transformer.data.batching.batches import concatenated_ranges
 
 
 @given(st.lists(st.tuples(st.integers(0, 10**12), st.integers(0, 9))))

@@ -9,7 +9,7 @@ from keras_transformer.data import (
     PairBatches,
     choose_buckets,
     room_for_samples,
-    tokenise_corpus,
+    tokenize_corpus,
 )
 from keras_transformer.text import ByteTokenizer, learn_tokenizer
 from tests.phrases import make_pairs
@@ -18,7 +18,7 @@ from tests.phrases import make_pairs
 @pytest.fixture
 def cache(tmp_path):
     corpus = MemoryCorpus([("a" * (1 + number % 20), "b") for number in range(2000)])
-    return tokenise_corpus(corpus, ByteTokenizer(), tmp_path, keep_text=True)
+    return tokenize_corpus(corpus, ByteTokenizer(), tmp_path, keep_text=True)
 
 
 def longer_for_few(strings, seed):
@@ -44,7 +44,7 @@ def test_most_rows_of_a_real_tokenizer_are_cut_anew(tmp_path, model):
     pairs = make_pairs()
     texts = (text for pair in pairs for text in pair)
     tokenizer = learn_tokenizer("sentencepiece", texts, 300, model=model, progress=None)
-    cache = tokenise_corpus(MemoryCorpus(pairs), tokenizer, tmp_path, keep_text=True)
+    cache = tokenize_corpus(MemoryCorpus(pairs), tokenizer, tmp_path, keep_text=True)
     fitting = 0
 
     def sample(strings, seed):

@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keras_transformer.data.batching.shuffling import shuffled
+from keras_transformer.data.batching.batches import shuffled
 
 WORD = 2**64 - 1
 

@@ -9,9 +9,9 @@ from keras_transformer.data import (
     PairBatches,
     TreeBatches,
     choose_buckets,
-    tokenise_corpus,
+    tokenize_corpus,
 )
-from keras_transformer.losses import TokenCrossEntropy
+from keras_transformer.losses.cross_entropy import TokenCrossEntropy
 from keras_transformer.models import Transformer
 from keras_transformer.text import ByteTokenizer, WordPieceTokenizer, learn_tokenizer
 
@@ -37,13 +37,13 @@ def trees(write, tmp_path):
     """A corpus of sentences whose words hang in a chain, and its cache."""
     sentences = [tuple(WORDS[: 1 + n % 6]) for n in range(20)]
     corpus = write([DependencyTree(words, tuple(range(len(words)))) for words in sentences])
-    return corpus, tokenise_corpus(corpus, ByteTokenizer(), tmp_path / "caches")
+    return corpus, tokenize_corpus(corpus, ByteTokenizer(), tmp_path / "caches")
 
 
 def test_every_piece_takes_its_words_number(write, tmp_path):
     tokenizer = WordPieceTokenizer(["dog", "##s", "sleep", "in", "the", "h", "##ouse", "."])
     corpus = write([TREE, DependencyTree(("?!", "dogs"), (2, 0))])
-    cache = tokenise_corpus(corpus, tokenizer, tmp_path / "caches")
+    cache = tokenize_corpus(corpus, tokenizer, tmp_path / "caches")
     table = choose_buckets(cache, max_buckets=1)
     inputs, _ = TreeBatches(cache, table, corpus, tokenizer, seed=3).batch(0, 0)
     by_first = np.argsort(-inputs["source"][:, 0])  # "dog" before what is unknown
@@ -77,7 +77,7 @@ def test_texts_that_are_cut_at_random(write, tmp_path):
     corpus = write([TREE] * 8)
     settings = {"model": "bpe", "progress": lambda *_: None}
     learned = learn_tokenizer("sentencepiece", WORDS * 30, 290, **settings)
-    cache = tokenise_corpus(corpus, learned, tmp_path / "caches", keep_text=True)
+    cache = tokenize_corpus(corpus, learned, tmp_path / "caches", keep_text=True)
     table = choose_buckets(cache, max_buckets=1, room=4.0)
     samplers = {"source": lambda texts, seed: learned.sample(texts, seed, alpha=0.5)}
     batches = TreeBatches(cache, table, corpus, learned, seed=3, samplers=samplers)
@@ -91,7 +91,7 @@ def test_texts_that_are_cut_at_random(write, tmp_path):
 
 def test_a_sentence_that_is_cut_keeps_what_is_seen(write, tmp_path):
     corpus = write([DependencyTree(("a",) * 9, (9, 0, *[2] * 7))])
-    cache = tokenise_corpus(corpus, ByteTokenizer(), tmp_path / "caches")
+    cache = tokenize_corpus(corpus, ByteTokenizer(), tmp_path / "caches")
     table = choose_buckets(cache, tokens=12, max_length=6, too_long="truncate")
     inputs, _ = TreeBatches(cache, table, corpus, ByteTokenizer(), seed=3).batch(0, 0)
     assert inputs["source_words"].tolist() == [[1, 2, 2, 3, 3, 4]]
@@ -105,10 +105,10 @@ def test_a_model_is_fitted(trees):
     model = Transformer.from_preset(
         "tiny",
         vocabulary_size=260,
-        encoder_layers=1,
-        decoder_layers=1,
+        num_encoder_layers=1,
+        num_decoder_layers=1,
         width=16,
-        feed_forward_width=16,
+        intermediate_dim=16,
         dropout=0.0,
         tree_positions="both",
     )

@@ -5,8 +5,8 @@ import re
 
 import pytest
 
+from keras_transformer._utils.errors import UserError
 from keras_transformer.data import ConlluCorpus, ReadingRules
-from keras_transformer.errors import UserError
 
 
 def lines(*words):

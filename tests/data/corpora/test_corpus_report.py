@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from keras_transformer.data import MemoryCorpus, TsvCorpus
 from keras_transformer.data.corpora.corpus_report import CorpusReport, LengthSummary, ReportBuilder
-from keras_transformer.data.corpora.tally import Tally
+from keras_transformer.data.corpora.text_file import Tally
 
 
 def test_lengths():

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keras_transformer.data.corpora.dependency_tree import DependencyTree, find_cycle
+from keras_transformer.data.corpora.conllu import DependencyTree, find_cycle
 
 
 def tree(*heads):

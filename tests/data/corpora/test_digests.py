@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keras_transformer.data.corpora.digests import DuplicateCounter, example_digest
+from keras_transformer.data.corpora.corpus_report import DuplicateCounter, example_digest
 
 
 def count(examples, **settings):

@@ -6,6 +6,7 @@ import tracemalloc
 
 import pytest
 
+from keras_transformer._utils.errors import UserError
 from keras_transformer.data import (
     BlankLineDocuments,
     JsonLinesCorpus,
@@ -14,7 +15,6 @@ from keras_transformer.data import (
     ReadingRules,
     TsvCorpus,
 )
-from keras_transformer.errors import UserError
 
 
 @pytest.fixture

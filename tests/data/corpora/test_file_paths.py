@@ -5,8 +5,8 @@ import re
 
 import pytest
 
-from keras_transformer.data.corpora.file_paths import find_files
-from keras_transformer.errors import UserError
+from keras_transformer._utils.errors import UserError
+from keras_transformer.data.corpora.file_corpus import find_files
 
 
 @pytest.fixture(autouse=True)

@@ -5,8 +5,8 @@ import re
 
 import pytest
 
+from keras_transformer._utils.errors import UserError
 from keras_transformer.data import JsonLinesCorpus, ReadingRules
-from keras_transformer.errors import UserError
 
 PAIRS = {"source": "de", "target": "en"}
 DOCUMENTS = {"text": "text"}

@@ -2,8 +2,8 @@
 
 import pytest
 
+from keras_transformer._utils.errors import UserError
 from keras_transformer.data import MemoryCorpus
-from keras_transformer.errors import UserError
 
 
 def test_examples_come_as_they_were_given():

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from keras_transformer._utils.errors import UserError
 from keras_transformer.data import ParallelCorpus, ReadingRules
-from keras_transformer.errors import UserError
 
 
 @pytest.fixture

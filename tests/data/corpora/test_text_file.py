@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from keras_transformer._utils.errors import UserError
 from keras_transformer.data import LineDocuments, ReadingRules
-from keras_transformer.errors import UserError
 
 SKIP = ReadingRules(on_bad_line="skip")
 

@@ -7,9 +7,8 @@ import re
 
 import pytest
 
-from keras_transformer.data.corpora.tally import TOO_LONG, Tally
-from keras_transformer.data.corpora.text_stream import decode_lines, unpack
-from keras_transformer.errors import UserError
+from keras_transformer._utils.errors import UserError
+from keras_transformer.data.corpora.text_file import TOO_LONG, Tally, decode_lines, unpack
 
 plain_and_gzip = pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "gzip"])
 

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
+from keras_transformer._utils.errors import UserError
 from keras_transformer.data import ReadingRules, TsvCorpus
-from keras_transformer.errors import UserError
 
 SKIP = ReadingRules(on_bad_line="skip")
 
@@ -53,8 +53,8 @@ def test_columns_by_name_in_any_order(write):
     assert list(TsvCorpus(path, columns=("id", "target", "score", "source"))) == [("eins", "one")]
     documents = TsvCorpus(path, columns=("id", "text", "-", "-"))
     assert (documents.columns, list(documents)) == (("text",), [("one",)])
-    labelled = TsvCorpus(path, columns=("label", "text", "-", "-"))
-    assert (labelled.columns, list(labelled)) == (("text", "label"), [("one", "7")])
+    labeled = TsvCorpus(path, columns=("label", "text", "-", "-"))
+    assert (labeled.columns, list(labeled)) == (("text", "label"), [("one", "7")])
 
 
 @pytest.mark.parametrize(

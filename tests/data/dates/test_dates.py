@@ -11,14 +11,14 @@ import pytest
 from babel.dates import format_date
 
 from keras_transformer.data import TsvCorpus, make_dates
-from keras_transformer.data.dates.date_templates import (
+from keras_transformer.data.dates import (
+    HELD_OUT_LOCALES,
     STYLES,
     DateTemplate,
     find_ambiguous_signatures,
     find_locales,
     make_templates,
 )
-from keras_transformer.data.dates.dates import HELD_OUT_LOCALES
 
 SPLITS = ("train", "validation", "test", "held_out")
 

@@ -6,11 +6,7 @@ import re
 import pytest
 
 from keras_transformer.data import make_recall
-from keras_transformer.data.recall.recall import (
-    TEST_DISTANCES,
-    TRAINED_DISTANCES,
-    recall_distance,
-)
+from keras_transformer.data.recall import TEST_DISTANCES, TRAINED_DISTANCES, recall_distance
 
 
 @pytest.fixture(scope="module")

@@ -6,10 +6,10 @@ import statistics
 import numpy as np
 import pytest
 
-from keras_transformer.data import LabelledCorpus, MemoryCorpus, PairBatches, choose_buckets
-from keras_transformer.data.report.data_report import make_data_report
-from keras_transformer.data.report.padding import BUCKET_SETTINGS
-from keras_transformer.errors import UserError
+from keras_transformer._utils.errors import UserError
+from keras_transformer.analysis.data_report.report import make_data_report
+from keras_transformer.analysis.data_report.statistics import BUCKET_SETTINGS
+from keras_transformer.data import LabeledCorpus, MemoryCorpus, PairBatches, choose_buckets
 
 KEYS = {
     "format",
@@ -26,7 +26,7 @@ KEYS = {
     "lines",
     "vocabularies",
     "padding",
-    "tokenising",
+    "tokenizing",
     "warnings",
 }
 
@@ -142,9 +142,9 @@ def test_documents_are_truncated_and_packed(documents, report_on):
     assert report["lines"]["target_tokens_per_source_token"] is None
 
 
-def test_labelled_texts(documents, report_on):
+def test_labeled_texts(documents, report_on):
     examples = [(text, str(number % 3)) for number, (text,) in enumerate(documents)]
-    report = report_on(LabelledCorpus(MemoryCorpus(examples, columns=("text", "label"))))
+    report = report_on(LabeledCorpus(MemoryCorpus(examples, columns=("text", "label"))))
     assert list(report["lengths"]["columns"]) == ["text"]
     assert [part["columns"] for part in report["vocabularies"]] == [["text"]]
     assert report["padding"]["default"]["examples"] == len(examples)
@@ -152,8 +152,8 @@ def test_labelled_texts(documents, report_on):
 
 def test_all_but_the_speeds_is_the_same_each_time(pairs, report_on):
     first, second = report_on(MemoryCorpus(pairs)), report_on(MemoryCorpus(pairs))
-    assert first.pop("tokenising")["sentences_per_second"] > 0
-    assert second.pop("tokenising") is None  # the cache was there already
+    assert first.pop("tokenizing")["sentences_per_second"] > 0
+    assert second.pop("tokenizing") is None  # the cache was there already
     for report in (first, second):
         assert report["padding"].pop("iterating")["sentences_per_second"] > 0
     assert first == second
@@ -163,4 +163,4 @@ def test_stages_are_told_in_order(pairs, report_on):
     stages = []
     report_on(MemoryCorpus(pairs, name="my pairs"), progress=stages.append)
     assert stages[0] == "Reading my pairs"
-    assert stages[1:] == ["Tokenising", "Trying bucket settings", "Looking for odd lines"]
+    assert stages[1:] == ["Tokenizing", "Trying bucket settings", "Looking for odd lines"]

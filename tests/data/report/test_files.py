@@ -10,11 +10,14 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
+from keras_transformer._utils.errors import UserError
+from keras_transformer.analysis.data_report.open_corpus import (
+    require_report_directory,
+    save_data_report,
+)
+from keras_transformer.analysis.data_report.picture import draw_data_report
+from keras_transformer.analysis.data_report.report import FORMAT, make_data_report
 from keras_transformer.data import MemoryCorpus
-from keras_transformer.data.report.data_report import FORMAT, make_data_report
-from keras_transformer.data.report.files import require_report_directory, save_data_report
-from keras_transformer.data.report.picture import draw_data_report
-from keras_transformer.errors import UserError
 from tests.nobody import as_nobody
 
 PAIRS = [("ein Satz" * n, "a sentence" * n) for n in range(1, 20)]
@@ -48,8 +51,8 @@ def test_picture_is_a_png_with_something_in_each_quarter(saved):
     assert width > 1200
     for rows in (slice(0, height // 2), slice(height // 2, height)):
         for columns in (slice(0, width // 2), slice(width // 2, width)):
-            is_coloured = np.ptp(image[rows, columns, :3], axis=-1) > 0.2
-            assert is_coloured.sum() > 1000
+            is_colored = np.ptp(image[rows, columns, :3], axis=-1) > 0.2
+            assert is_colored.sum() > 1000
 
 
 def test_picture_can_be_drawn_from_the_json(saved):

@@ -2,9 +2,9 @@
 
 import pytest
 
-from keras_transformer.data import MemoryCorpus, ParallelCorpus, tokenise_corpus
-from keras_transformer.data.report import lines as module
-from keras_transformer.data.report.lines import describe_lines
+from keras_transformer.analysis.data_report import features as module
+from keras_transformer.analysis.data_report.features import describe_lines
+from keras_transformer.data import MemoryCorpus, ParallelCorpus, tokenize_corpus
 from keras_transformer.text import ByteTokenizer
 
 USUAL = [(f"ein Satz mit der Nummer {n}", f"a sentence with number {n}") for n in range(200)]
@@ -13,7 +13,7 @@ USUAL = [(f"ein Satz mit der Nummer {n}", f"a sentence with number {n}") for n i
 @pytest.fixture
 def describe(tmp_path):
     def describe(corpus):
-        return describe_lines(corpus, tokenise_corpus(corpus, ByteTokenizer(), tmp_path / "caches"))
+        return describe_lines(corpus, tokenize_corpus(corpus, ByteTokenizer(), tmp_path / "caches"))
 
     return describe
 

@@ -5,17 +5,17 @@ import pathlib
 
 import pytest
 
+from keras_transformer._utils.errors import UserError
+from keras_transformer.analysis.data_report.open_corpus import KINDS, guess_kind, open_corpus
 from keras_transformer.data import (
     BlankLineDocuments,
     ConlluCorpus,
     JsonLinesCorpus,
-    LabelledCorpus,
+    LabeledCorpus,
     LineDocuments,
     ParallelCorpus,
     TsvCorpus,
 )
-from keras_transformer.data.report.open_corpus import KINDS, guess_kind, open_corpus
-from keras_transformer.errors import UserError
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def folder(tmp_path):
     (tmp_path / "one.words").write_text("Thanks\n")
     (tmp_path / "pairs.tsv").write_text("Danke\tThanks\n")
     (tmp_path / "more.tsv.gz").write_bytes(gzip.compress(b"Bitte\tPlease\n"))
-    (tmp_path / "labelled.tsv").write_text("good film\t1\nbad film\t0\n")
+    (tmp_path / "labeled.tsv").write_text("good film\t1\nbad film\t0\n")
     (tmp_path / "pairs.jsonl").write_text('{"de": "Danke", "en": "Thanks"}\n')
     (tmp_path / "story.txt").write_text("Once upon\na time.\n\nThe end.\n")
     return tmp_path
@@ -79,9 +79,9 @@ def test_what_cannot_be_guessed(names):
             [("Once upon\na time.",), ("The end.",)],
         ),
         (
-            ["labelled.tsv"],
+            ["labeled.tsv"],
             {"columns": ("text", "label")},
-            LabelledCorpus,
+            LabeledCorpus,
             [("good film", "1"), ("bad film", "0")],
         ),
     ],
@@ -112,8 +112,8 @@ def test_documents_may_be_longer_than_sentences(folder):
 
 def test_labels_of_the_training_corpus_bind_the_validation_corpus(folder):
     columns = ("text", "label")
-    validation = open_corpus([folder / "labelled.tsv"], columns=columns, labels=("0", "2"))
-    with pytest.raises(UserError, match=r"labelled.tsv:1: unknown label '1'"):
+    validation = open_corpus([folder / "labeled.tsv"], columns=columns, labels=("0", "2"))
+    with pytest.raises(UserError, match=r"labeled.tsv:1: unknown label '1'"):
         validation.check()
 
 

@@ -5,9 +5,9 @@ import io
 import pytest
 from rich.console import Console
 
+from keras_transformer.analysis.data_report.report import make_data_report
+from keras_transformer.analysis.data_report.tables import print_data_report
 from keras_transformer.data import MemoryCorpus
-from keras_transformer.data.report.data_report import make_data_report
-from keras_transformer.data.report.printing import print_data_report
 
 PAIRS = [(f"ein Satz mit der Nummer {n}", f"a sentence with number {n}") for n in range(30)]
 ODD = ("kurz [bold]und\x1b[31m rot", "word " * 60)

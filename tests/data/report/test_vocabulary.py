@@ -2,22 +2,16 @@
 
 import pytest
 
-from keras_transformer.data import MemoryCorpus, tokenise_corpus
-from keras_transformer.data.report.tokenizers import find_tokenizers
-from keras_transformer.data.report.vocabulary import describe_vocabularies
-from keras_transformer.errors import UserError
-from keras_transformer.text import (
-    ByteTokenizer,
-    TokenizerPair,
-    WordPieceTokenizer,
-    learn_tokenizer,
-)
+from keras_transformer._utils.errors import UserError
+from keras_transformer.analysis.data_report.statistics import describe_vocabularies, find_tokenizers
+from keras_transformer.data import MemoryCorpus, tokenize_corpus
+from keras_transformer.text import ByteTokenizer, TokenizerPair, WordPieceTokenizer, learn_tokenizer
 
 WORDS = WordPieceTokenizer(["one", "two", "three", "##s", "never"])
 
 
 def describe(examples, tokenizers, tmp_path, columns=("text",)):
-    cache = tokenise_corpus(MemoryCorpus(examples, columns), tokenizers, tmp_path / "caches")
+    cache = tokenize_corpus(MemoryCorpus(examples, columns), tokenizers, tmp_path / "caches")
     return describe_vocabularies(cache, tokenizers)
 
 

@@ -5,8 +5,8 @@ import re
 import numpy as np
 import pytest
 
-from keras_transformer.data import DamagedCacheError, MemoryCorpus, TokenCache, tokenise_corpus
-from keras_transformer.data.token_cache import cache as cache_module
+from keras_transformer.data import DamagedCacheError, MemoryCorpus, TokenCache, tokenize_corpus
+from keras_transformer.data import token_cache as cache_module
 from keras_transformer.text import ByteTokenizer
 
 FILES = [
@@ -76,7 +76,7 @@ def test_small_vocabularies_take_two_bytes_an_id(make_cache, pairs, tmp_path):
             return super().tokenize(strings) + 69_000
 
     small = make_cache(pairs)
-    large = tokenise_corpus(MemoryCorpus(pairs), ManyPieces(), tmp_path)
+    large = tokenize_corpus(MemoryCorpus(pairs), ManyPieces(), tmp_path)
     sizes = [(c.path / "source.ids").stat().st_size for c in (small, large)]
     assert sizes == [2 * small.columns["source"].tokens, 4 * small.columns["source"].tokens]
     small_ids, large_ids = (ids_of(c.columns["source"], 3).tolist() for c in (small, large))

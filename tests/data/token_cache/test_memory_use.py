@@ -11,10 +11,10 @@ GIB = 2**30
 
 
 def run_an_epoch(pairs, directory):
-    """Tokenises generated pairs and reads an epoch of batches; returns the peaks in bytes."""
+    """Tokenizes generated pairs and reads an epoch of batches; returns the peaks in bytes."""
     code = r"""
         import hashlib, json, re, sys
-        from keras_transformer.data import Corpus, PairBatches, choose_buckets, tokenise_corpus
+        from keras_transformer.data import Corpus, PairBatches, choose_buckets, tokenize_corpus
         from keras_transformer.text import ByteTokenizer
 
         pairs, directory = int(sys.argv[1]), sys.argv[2]
@@ -37,12 +37,12 @@ def run_an_epoch(pairs, directory):
             def fingerprint(self):
                 return f"generated {pairs}"
 
-        cache = tokenise_corpus(Generated(), ByteTokenizer(), directory)
-        tokenised = peak()
+        cache = tokenize_corpus(Generated(), ByteTokenizer(), directory)
+        tokenized = peak()
         batches = PairBatches(cache, choose_buckets(cache), seed=1)
         for batch in batches.dataset().take(len(batches) + 10):
             pass
-        print(json.dumps({"tokenised": tokenised, "trained": peak()}))
+        print(json.dumps({"tokenized": tokenized, "trained": peak()}))
     """
     process = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code), str(pairs), directory],
@@ -60,4 +60,4 @@ def test_two_million_pairs_take_little_more_than_a_thousand(tmp_path):
     grown = large["trained"] - small["trained"]
     # What five million pairs would need, if it grows evenly.
     assert small["trained"] + 2.5 * grown < 1.5 * GIB
-    assert large["tokenised"] - small["tokenised"] < 0.1 * GIB
+    assert large["tokenized"] - small["tokenized"] < 0.1 * GIB

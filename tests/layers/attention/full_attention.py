@@ -3,7 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
-from keras_transformer.layers import ScaledDotProduct
+from keras_transformer.layers import ScaledDotProductAttention
 
 B, H, D = 2, 3, 4
 
@@ -20,14 +20,16 @@ def padding_mask(*lengths, width):
 
 def assert_equals_full(mechanism, query, key, value, atol=1e-5, **arguments):
     """Checks context and weights, eagerly and with lengths that are not known beforehand."""
-    expected = ScaledDotProduct()(query, key, value, return_weights=True, **arguments)
+    expected = ScaledDotProductAttention()(
+        query, key, value, return_attention_scores=True, **arguments
+    )
     heads = tf.TensorSpec([None, H, None, D])
     in_graph = tf.function(
-        lambda *given: mechanism(*given, return_weights=True, **arguments),
+        lambda *given: mechanism(*given, return_attention_scores=True, **arguments),
         input_signature=[heads] * 3,
     )
     for context, weights in (
-        mechanism(query, key, value, return_weights=True, **arguments),
+        mechanism(query, key, value, return_attention_scores=True, **arguments),
         in_graph(query, key, value),
     ):
         np.testing.assert_allclose(context, expected[0], atol=atol)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_transformer.layers import BigBird
+from keras_transformer.layers import BigBirdAttention
 from tests.layers.attention.full_attention import (
     assert_equals_full,
     padding_mask,
@@ -18,7 +18,7 @@ NONE = {"block_size": 2, "num_global": 0, "num_window": 1, "num_random": 0}
 @pytest.fixture
 def blocks(monkeypatch):
     """Even short texts are cut into blocks."""
-    monkeypatch.setattr(BigBird, "_sees_all", lambda self, length: False)
+    monkeypatch.setattr(BigBirdAttention, "_sees_all", lambda self, length: False)
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def blocks(monkeypatch):
 )
 def test_all_blocks_are_full_attention(settings, random, blocks):
     """By whatever way they were chosen: no key is counted twice."""
-    mechanism = BigBird(**{**NONE, **settings})
+    mechanism = BigBirdAttention(**{**NONE, **settings})
     mask = padding_mask(11, 5, width=T)
     assert_equals_full(mechanism, *random_heads(random, T), attention_mask=mask)
     assert_equals_full(mechanism, *random_heads(random, T))
@@ -45,7 +45,7 @@ def test_all_blocks_are_full_attention(settings, random, blocks):
 @pytest.mark.parametrize("length", [1, 3, 17, 18, 19, 40])
 @pytest.mark.parametrize("is_known", [True, False], ids=["known", "dynamic"])
 def test_short_texts_have_full_attention_without_blocks(length, is_known, random, monkeypatch):
-    mechanism = BigBird(block_size=3, num_global=2, num_window=3, num_random=2)
+    mechanism = BigBirdAttention(block_size=3, num_global=2, num_window=3, num_random=2)
     heads = random_heads(random, length)
     mask = padding_mask(length, max(1, length // 2), width=length)
     shape = [None, *heads[0].shape[1:2], length if is_known else None, heads[0].shape[-1]]
@@ -54,18 +54,18 @@ def test_short_texts_have_full_attention_without_blocks(length, is_known, random
 
     @tf.function(input_signature=specs)
     def attend(query, key, value, mask):
-        return mechanism(query, key, value, attention_mask=mask, return_weights=True)
+        return mechanism(query, key, value, attention_mask=mask, return_attention_scores=True)
 
     found = attend(*heads, mask)
-    monkeypatch.setattr(BigBird, "_sees_all", lambda self, length: False)
-    expected = mechanism(*heads, attention_mask=mask, return_weights=True)
+    monkeypatch.setattr(BigBirdAttention, "_sees_all", lambda self, length: False)
+    expected = mechanism(*heads, attention_mask=mask, return_attention_scores=True)
     for ours, theirs in zip(found, expected, strict=True):
         np.testing.assert_allclose(ours, theirs, atol=1e-5)
 
 
 def test_short_texts_are_not_cut_into_blocks(random, monkeypatch):
-    monkeypatch.delattr(BigBird, "_attend_to_blocks")
-    mechanism = BigBird(block_size=3, num_global=2, num_window=3, num_random=2)
+    monkeypatch.delattr(BigBirdAttention, "_attend_to_blocks")
+    mechanism = BigBirdAttention(block_size=3, num_global=2, num_window=3, num_random=2)
     mechanism(*random_heads(random, 18))
     with pytest.raises(AttributeError, match="_attend_to_blocks"):
         mechanism(*random_heads(random, 19))
@@ -73,16 +73,18 @@ def test_short_texts_are_not_cut_into_blocks(random, monkeypatch):
 
 def pattern(seed=0, length=64, **settings):
     """Which keys each query sees."""
-    mechanism = BigBird(**{**NONE, "block_size": 1, "num_random": 3, "seed": seed, **settings})
+    mechanism = BigBirdAttention(
+        **{**NONE, "block_size": 1, "num_random": 3, "seed": seed, **settings}
+    )
     heads = random_heads(np.random.default_rng(1), length)
-    return mechanism(*heads, return_weights=True)[1].numpy()[0, 0] > 0
+    return mechanism(*heads, return_attention_scores=True)[1].numpy()[0, 0] > 0
 
 
 def test_as_many_blocks_are_seen_as_were_asked_for():
     seen = pattern(num_global=2, num_window=3)
     assert seen[:2].all()
     assert seen[:, :2].all()
-    # Two global ones, three nearby and three at random; near the ends there are fewer neighbours.
+    # Two global ones, three nearby and three at random; near the ends there are fewer neighbors.
     assert set(seen[3:-1].sum(axis=1)) == {8}
     assert seen[-1].sum() == 7
 
@@ -105,4 +107,4 @@ def test_random_blocks_are_those_of_the_seed():
 )
 def test_bad_settings(settings, message):
     with pytest.raises(ValueError, match=message):
-        BigBird(**settings)
+        BigBirdAttention(**settings)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_transformer.layers import Chunked, ScaledDotProduct
+from keras_transformer.layers import ChunkedAttention, ScaledDotProductAttention
 from tests.layers.attention.full_attention import B, H, assert_equals_full, random_heads
 
 T, S = 11, 8
@@ -39,31 +39,33 @@ def test_values_and_gradients_equal_full_attention(chunk, random):
     ways += [{**way, "use_causal_mask": True, "query_offset": offset} for way, offset in
              ((ways[0], 0), (ways[1], 2))]  # fmt: skip
     for way in ways:
-        expected = context_and_gradients(ScaledDotProduct(), inputs, upstream, **way)
-        found = context_and_gradients(Chunked(chunk), inputs, upstream, **way)
+        expected = context_and_gradients(ScaledDotProductAttention(), inputs, upstream, **way)
+        found = context_and_gradients(ChunkedAttention(chunk), inputs, upstream, **way)
         for one, other in zip(found, expected, strict=True):
             np.testing.assert_allclose(one, other, atol=1e-5)
 
 
 def test_lengths_need_not_be_known_beforehand(random):
     inputs = random_heads(random, T)
-    assert_equals_full(Chunked(4), *inputs, use_causal_mask=True)
+    assert_equals_full(ChunkedAttention(4), *inputs, use_causal_mask=True)
     mask = tf.constant(random.random((B, 1, T, T)) < 0.6)
     unknown = tf.TensorSpec([None, None, None, None], tf.bool)
-    in_graph = tf.function(lambda mask: Chunked(4)(*inputs, mask), input_signature=[unknown])
+    in_graph = tf.function(
+        lambda mask: ChunkedAttention(4)(*inputs, mask), input_signature=[unknown]
+    )
     for given in (mask, mask[:, :, :1]):
-        expected = ScaledDotProduct()(*inputs, given)
+        expected = ScaledDotProductAttention()(*inputs, given)
         np.testing.assert_allclose(in_graph(given), expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("jit", [False, True])
 def test_dropout_is_the_same_in_the_gradient(jit, random):
     """The context is linear in the values, and changes with the queries as the gradient says."""
-    mechanism = Chunked(4, dropout=0.4)
+    mechanism = ChunkedAttention(4, dropout=0.4)
     query, key, value, upstream, step = (
         tf.cast(x, tf.float64) for x in random_heads(random, T, count=5)
     )
-    mechanism = Chunked(4, dropout=0.4, dtype="float64")
+    mechanism = ChunkedAttention(4, dropout=0.4, dtype="float64")
     mechanism(query, key, value)
     (state,) = mechanism.variables
     start = state.numpy()
@@ -88,9 +90,9 @@ def test_dropout_is_the_same_in_the_gradient(jit, random):
 
 def test_dropout_keeps_the_mean(random):
     query, key, value = random_heads(random, T)
-    expected = ScaledDotProduct()(query, key, value)
+    expected = ScaledDotProductAttention()(query, key, value)
     many = [tf.repeat(x, 3000, axis=0) for x in (query, key, value)]
-    context = Chunked(4, dropout=0.3)(*many, training=True)
+    context = ChunkedAttention(4, dropout=0.3)(*many, training=True)
     mean = tf.reduce_mean(tf.reshape(context, (B, 3000, *expected.shape[1:])), axis=1)
     np.testing.assert_allclose(mean, expected, atol=0.05)
 
@@ -98,7 +100,7 @@ def test_dropout_keeps_the_mean(random):
 def test_dropout_differs_from_chunk_to_chunk(random):
     """Values that are an identity show which weights have been dropped."""
     heads = tf.zeros((1, 8, 6, 6))
-    context = Chunked(3, dropout=0.5)(heads, heads, heads + tf.eye(6), training=True)
+    context = ChunkedAttention(3, dropout=0.5)(heads, heads, heads + tf.eye(6), training=True)
     dropped = context.numpy() == 0  # [1, 8, 6, 6]
     chunks = {dropped[:, :, i : i + 3, j : j + 3].tobytes() for i in (0, 3) for j in (0, 3)}
     assert len(chunks) == 4
@@ -106,4 +108,4 @@ def test_dropout_differs_from_chunk_to_chunk(random):
 
 def test_chunk_must_be_a_number():
     with pytest.raises(ValueError, match="`chunk` must be a whole number of at least 1; got 0"):
-        Chunked(0)
+        ChunkedAttention(0)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_transformer.layers import Linformer, MultiHeadAttention
+from keras_transformer.layers import LinformerAttention, MultiHeadAttention
 from tests.layers.attention.full_attention import (
     D,
     H,
@@ -17,7 +17,7 @@ T = 9
 
 
 def identity(length):
-    mechanism = Linformer(max_length=length, rank=length)
+    mechanism = LinformerAttention(max_length=length, rank=length)
     mechanism.build(*[(None, H, None, D)] * 3)
     for projection in mechanism.trainable_variables:
         projection.assign(np.eye(length))
@@ -32,7 +32,7 @@ def test_hidden_keys_are_zeros(random):
     """Their mixtures score 0 and hold nothing, but take their share of the softmax."""
     query, key, value = random_heads(random, T)
     mask = padding_mask(T, 4, width=T)
-    context, weights = identity(T)(query, key, value, mask, return_weights=True)
+    context, weights = identity(T)(query, key, value, mask, return_attention_scores=True)
     exponentials = np.exp(np.einsum("htd,hsd->hts", query[1], key[1]) / np.sqrt(D))[..., :4]
     expected = exponentials / (exponentials.sum(axis=-1, keepdims=True) + T - 4)
     np.testing.assert_allclose(weights[1, ..., :4], expected, atol=1e-5)
@@ -41,7 +41,7 @@ def test_hidden_keys_are_zeros(random):
 
 
 def test_more_keys_than_the_projections_reach_are_an_error(random):
-    layer = MultiHeadAttention(2, mechanism=Linformer(max_length=5, rank=2))
+    layer = MultiHeadAttention(2, mechanism=LinformerAttention(max_length=5, rank=2))
     with pytest.raises(ValueError, match=r"'linformer' has projections for 5 keys .* There are 6"):
         layer(np.zeros((1, 6, 4), "float32"))
     in_graph = tf.function(layer, input_signature=[tf.TensorSpec([None, None, 4])])

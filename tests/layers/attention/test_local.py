@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_transformer.layers import Local
+from keras_transformer.layers import LocalAttention
 from tests.layers.attention.full_attention import (
     B,
     assert_equals_full,
@@ -20,7 +20,7 @@ T = 11
 def test_a_window_as_wide_as_the_text_is_full_attention(window, use_causal_mask, random):
     mask = padding_mask(7, 11, width=T)
     assert_equals_full(
-        Local(window),
+        LocalAttention(window),
         *random_heads(random, T),
         attention_mask=mask,
         use_causal_mask=use_causal_mask,
@@ -34,12 +34,12 @@ def test_narrow_windows_are_bands(window, rows, random):
     mask = random.random((B, 1, rows, T)) < 0.7
     band = abs(np.arange(T) - np.arange(T)[:, None]) <= window
     query, key, value = random_heads(random, T)
-    from_band = Local(500)(query, key, value, tf.constant(mask & band))
+    from_band = LocalAttention(500)(query, key, value, tf.constant(mask & band))
     np.testing.assert_allclose(
-        Local(window)(query, key, value, tf.constant(mask)), from_band, atol=1e-5
+        LocalAttention(window)(query, key, value, tf.constant(mask)), from_band, atol=1e-5
     )
 
 
 def test_window_must_be_a_number():
     with pytest.raises(ValueError, match="`window` must be a whole number of at least 1; got 2"):
-        Local(2.0)
+        LocalAttention(2.0)

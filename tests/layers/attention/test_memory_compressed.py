@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_transformer.layers import MemoryCompressed
+from keras_transformer.layers import MemoryCompressedAttention
 from tests.layers.attention.full_attention import (
     B,
     D,
@@ -19,7 +19,7 @@ T = 8
 
 @pytest.mark.parametrize("use_causal_mask", [False, True])
 def test_blocks_of_one_are_full_attention(use_causal_mask, random):
-    mechanism = MemoryCompressed(factor=1)
+    mechanism = MemoryCompressedAttention(factor=1)
     mechanism.build(*[(None, H, None, D)] * 3)
     for kernel in mechanism.trainable_variables:
         kernel.assign(np.eye(D)[None])
@@ -32,8 +32,10 @@ def test_blocks_of_one_are_full_attention(use_causal_mask, random):
 
 
 def test_only_complete_blocks_are_seen(random):
-    mechanism = MemoryCompressed(factor=3)
-    _, weights = mechanism(*random_heads(random, T), use_causal_mask=True, return_weights=True)
+    mechanism = MemoryCompressedAttention(factor=3)
+    _, weights = mechanism(
+        *random_heads(random, T), use_causal_mask=True, return_attention_scores=True
+    )
     sums = tf.reshape(weights[..., :6], (B, H, T, 2, 3)).numpy().sum(axis=-1)
     assert not np.any(sums[:, :, :2])
     np.testing.assert_allclose(sums[:, :, 2:5], np.broadcast_to([1, 0], (B, H, 3, 2)), atol=1e-6)

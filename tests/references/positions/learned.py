@@ -1,7 +1,7 @@
 import numpy as np
 
 
-def encode(positions, width, weights):
+def encode(positions, hidden_dim, weights):
     return np.array([weights["embeddings"][position] for position in np.ravel(positions)]).reshape(
-        *np.shape(positions), width
+        *np.shape(positions), hidden_dim
     )

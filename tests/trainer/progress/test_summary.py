@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.text import Text
 
-from keras_transformer.trainer.progress.summary import print_summary
+from keras_transformer.trainer.summary import print_summary
 from tests.trainer.progress.finished_training import SAMPLES, make_result
 
 

@@ -47,15 +47,15 @@ def train(report):
 def test_a_stage_ends_as_a_line_with_its_seconds(terminal):
     now = 0.0
     with TerminalReport(terminal, clock=lambda: now) as report:
-        report.stage("Tokenising 29,000 pairs")
+        report.stage("Tokenizing 29,000 pairs")
         report.advance(12_000, total=29_000)
         now = 4.06
         show(report)
         report.stage("Building the model")
     seen = terminal.seen()
-    assert "Tokenising 29,000 pairs  ━" in seen
+    assert "Tokenizing 29,000 pairs  ━" in seen
     assert "12,000/29,000  4.1 s" in seen
-    assert "\n✓ Tokenising 29,000 pairs  4.1 s\n" in seen
+    assert "\n✓ Tokenizing 29,000 pairs  4.1 s\n" in seen
     # It was not finished.
     assert "✓ Building" not in seen
 
@@ -128,17 +128,17 @@ def test_a_terminal_of_another_encoding(terminal):
     assert terminal.getvalue().isascii()
 
 
-def test_colours_are_left_out_on_request(terminal, monkeypatch):
+def test_colors_are_left_out_on_request(terminal, monkeypatch):
     # Of which of rich's palettes they are depends on what was drawn before in this process.
-    colour = re.compile(r"\x1b\[[39][0-9;]*m")
+    color = re.compile(r"\x1b\[[39][0-9;]*m")
     with TerminalReport(terminal) as report:
         train(report)
-    assert colour.search(terminal.getvalue())
+    assert color.search(terminal.getvalue())
     monkeypatch.setenv("NO_COLOR", "1")
     plain = Terminal()
     with TerminalReport(plain) as report:
         train(report)
-    assert not colour.search(plain.getvalue())
+    assert not color.search(plain.getvalue())
 
 
 def test_markup_and_control_characters_are_text(terminal):

@@ -2,8 +2,8 @@
 
 import pytest
 
-from keras_transformer.errors import UserError
-from keras_transformer.trainer.recipe import load_recipe
+from keras_transformer._utils.errors import UserError
+from keras_transformer.trainer.recipes import load_recipe
 
 SMALL = """\
 name: small

@@ -5,19 +5,15 @@ import pathlib
 
 import pytest
 
-from keras_transformer.errors import UserError
-from keras_transformer.trainer.recipe import (
-    RecipeError,
-    load_recipe,
-    recipe_difference,
-    shipped_recipes,
-)
+from keras_transformer._utils.errors import UserError
+from keras_transformer.trainer.recipe_file import RecipeError
+from keras_transformer.trainer.recipes import load_recipe, recipe_difference, shipped_recipes
 from tests.trainer.recipe.conftest import SMALL
 
 
 def test_a_file_is_loaded(write):
     recipe = load_recipe(write())
-    assert (recipe.name, recipe.training.steps, recipe.model.settings["width"]) == (
+    assert (recipe.name, recipe.training.steps, recipe.model.settings["hidden_dim"]) == (
         "small",
         10,
         128,
@@ -47,7 +43,7 @@ def test_a_section_may_be_empty(write):
          "`training.learning_rate`?"),
         ("  zzz: 1", "`training.zzz` is not a key of a recipe. Known here: steps, epochs, "),
         ("trainin: {}", "`trainin` is not a key of a recipe. Did you mean `training`?"),
-        ("d_modle: 3", "`d_modle` is not a key of a recipe. Did you mean `model.width`?"),
+        ("d_modle: 3", "`d_modle` is not a key of a recipe. Did you mean `model.hidden_dim`?"),
         ("training.steps: 3", "`training.steps` is not a key of a recipe. Write `steps:` in a line "
          "below `training:`."),
         ("evaluation: {search: {beems: 3}}", "`evaluation.search.beems` is not a key of a recipe. "
@@ -74,7 +70,9 @@ def test_all_mistakes_are_told_at_once_in_the_order_of_the_file(refusal):
 
 def test_a_mistake_of_two_keys_stands_where_one_was_given(refusal):
     text = SMALL.replace("preset: tiny", "preset: tiny\n  num_heads: 3")
-    assert refusal(text).startswith("recipe.yaml:7: `model.width` must be divisible by `model.num")
+    assert refusal(text).startswith(
+        "recipe.yaml:7: `model.hidden_dim` must be divisible by `model.num"
+    )
 
 
 def test_a_mistake_of_what_is_missing_stands_at_its_section(refusal):
@@ -196,10 +194,10 @@ def test_difference_is_flat(write):
     overrides += ["text.options.model=bpe", "model.preset=small", "tensorboard.profile=[1, 2]"]
     assert recipe_difference(old, load_recipe(write(), overrides)) == [
         ("seed", 1, 2),
-        ("model.width", 128, 256),
-        ("model.feed_forward_width", 256, 1024),
-        ("model.encoder_layers", 4, 6),
-        ("model.decoder_layers", 4, 6),
+        ("model.hidden_dim", 128, 256),
+        ("model.intermediate_dim", 256, 1024),
+        ("model.num_encoder_layers", 4, 6),
+        ("model.num_decoder_layers", 4, 6),
         ("training.learning_rate", None, 0.001),
         ("evaluation.search.beams", 4, 1),
         ("tensorboard.profile", None, [1, 2]),

@@ -12,7 +12,9 @@ from keras_transformer.models import (
     RecurrentSeq2SeqConfig,
     TransformerConfig,
 )
-from keras_transformer.trainer.recipe import Recipe, RecipeError, load_recipe
+from keras_transformer.trainer.config import Recipe
+from keras_transformer.trainer.recipe_file import RecipeError
+from keras_transformer.trainer.recipes import load_recipe
 
 TRANSLATION = {
     "name": "a",
@@ -91,7 +93,7 @@ def test_defaults_are_the_papers():
 
 def test_presets_are_resolved():
     recipe = Recipe.from_dictionary(changed(TRANSLATION, model={"preset": "big", "dropout": 0.2}))
-    assert recipe.model.settings["width"] == 1024
+    assert recipe.model.settings["hidden_dim"] == 1024
     assert recipe.model.settings["dropout"] == 0.2
     assert "preset" not in recipe.to_dictionary()["model"]
 
@@ -181,7 +183,7 @@ def test_recipes_are_frozen():
     [
         ("text", "vocabulary_size", ["six", True, 1.5, [1], 0], "a whole number of at least 1"),
         ("model", "kind", ["rnn", 3, ["recurrent"], None], "one of 'convolutional', 'recurrent', "),
-        ("model", "width", ["six", True, 1.5, [1], 0], "a whole number of at least 1"),
+        ("model", "hidden_dim", ["six", True, 1.5, [1], 0], "a whole number of at least 1"),
         ("model", "dropout", [-0.1, 1, 1.0, "x", float("nan")], "a number in [0, 1)"),
         ("model", "use_bias", ["no", 0, 1], "True or False"),
         ("model", "attention", ["dot", None, 3, ["shaw"]], "one of '"),
@@ -255,8 +257,8 @@ def test_names_are_names_of_directories(name):
     ("sections", "expected"),
     [
         (
-            {"model": {"width": 100}},
-            "`model.width` must be divisible by `model.num_heads`; got width=100 and num_heads=8.",
+            {"model": {"hidden_dim": 100}},
+            "`model.hidden_dim` must be divisible by `model.num_heads`; got hidden_dim=100 and num_heads=8.",
         ),
         ({"model": {"cross_attention": "alibi"}}, "`model.cross_attention`: The attention"),
         (
@@ -424,8 +426,8 @@ def test_what_does_not_go_together(sections, expected):
         ({"evaluation": {"stop_after": 1}}, "`evaluation.stop_after` needs validation data."),
         ({"checkpoints": {"final": "best"}}, "`checkpoints.final` 'best' needs validation data."),
         (
-            {"model": {"encoder_layers": 2}},
-            "`model.encoder_layers` is not a key of a recipe. Did you mean `model.num_layers`?",
+            {"model": {"num_encoder_layers": 2}},
+            "`model.num_encoder_layers` is not a key of a recipe. Did you mean `model.num_layers`?",
         ),
     ],
 )

@@ -4,10 +4,10 @@ import ast
 import pathlib
 import re
 
+import keras_transformer.trainer.recipe
 import pytest
 
-import keras_transformer.trainer.recipe
-from keras_transformer.trainer.recipe import load_recipe
+from keras_transformer.trainer.recipes import load_recipe
 
 RECIPES = pathlib.Path(__file__).parents[3] / "training" / "recipes"
 PACKAGE = pathlib.Path(keras_transformer.trainer.recipe.__file__).parent
@@ -54,7 +54,7 @@ def test_the_papers_numbers():
     for recipe in (base, big):
         assert recipe.training.learning_rate is None
         assert recipe.text.vocabulary_size == 37_000
-        assert recipe.model.settings["order"] == "post"
+        assert recipe.model.settings["normalize_first"] is False
         search = recipe.evaluation.search_settings()
         assert (search.beams, search.length_penalty) == (4, 0.6)
 

@@ -6,7 +6,7 @@ import hypothesis
 import pytest
 from hypothesis import strategies
 
-from keras_transformer.trainer.recipe.strict_yaml import YamlError, read_yaml, write_yaml
+from keras_transformer.trainer.recipe_file import YamlError, read_yaml, write_yaml
 
 
 @pytest.mark.parametrize(

@@ -61,8 +61,8 @@ def test_scalars_are_curves_of_training_and_validation_in_one_chart(browser, add
         "const chart = elements('vz-line-chart2').filter(isSeen)[0];"
         "const paths = chart ? [...chart.shadowRoot.querySelectorAll('path')] : [];"
         "const lines = paths.filter(path => /^M[^A]*L/.test(path.getAttribute('d')));"
-        "const colours = lines.map(line => getComputedStyle(line).stroke);"
-        "new Set(colours).size == 2 && colours"
+        "const colors = lines.map(line => getComputedStyle(line).stroke);"
+        "new Set(colors).size == 2 && colors"
     )
     assert len(lines) == 4  # each as it is, and smoothed
     categories = browser.evaluate(
@@ -108,7 +108,7 @@ def test_settings_and_results_stand_in_one_table(browser, address, watched):
         "const cells = texts('vaadin-grid-cell-content').filter(each => each);"
         "cells.includes('phrases') && cells"
     )
-    head = ["model.dropout", "model.width", "name", "text.shared", *sorted(watched.tests[6])]
+    head = ["model.dropout", "model.hidden_dim", "name", "text.shared", *sorted(watched.tests[6])]
     assert cells[2 : 2 + len(head)] == head
     values = cells[-len(head) :]
     assert values[1:4] == ["64.000", "phrases", "true"]
@@ -128,7 +128,7 @@ def test_the_projector_draws_the_vocabulary(browser, address, watched, tmp_path)
     while blue_dots(browser, tmp_path / "projector.png") < 500:
         assert time.monotonic() < end, "There are no points to be seen in the projector."
         time.sleep(0.5)
-    # What the points are labelled by: a column of our table.
+    # What the points are labeled by: a column of our table.
     browser.wait_for("elements('input').some(each => each.value === 'token')")
 
 

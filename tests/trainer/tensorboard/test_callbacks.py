@@ -6,23 +6,23 @@ import pytest
 from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 
 from keras_transformer import LanguageModel, TextEncoder, Transformer
+from keras_transformer._utils.errors import UserError
 from keras_transformer.decoding import GreedySearch, LengthLimits
-from keras_transformer.errors import UserError
 from keras_transformer.export import TrainedModel
 from keras_transformer.text import ByteTokenizer
+from keras_transformer.trainer import embedding_projector
+from keras_transformer.trainer.attention_maps import AttentionMaps
+from keras_transformer.trainer.embedding_projector import EmbeddingProjector
 from keras_transformer.trainer.tensorboard import (
-    AttentionMaps,
-    EmbeddingProjector,
     HyperParameters,
     ProfileSteps,
     SampleTranslations,
     TrainingScalars,
     close_all,
-    embedding_projector,
     event_writer,
     flush_all,
+    true_step,
 )
-from keras_transformer.trainer.tensorboard.true_step import true_step
 from keras_transformer.trainer.translation_quality import TranslationQuality
 from tests import phrases
 from tests.trainer.tensorboard.events import event_files, events_of, read_events
@@ -258,7 +258,7 @@ def test_a_text_encoder_too(tmp_path):
 
 def test_rows_are_named_by_what_is_written(small, tmp_path, monkeypatch):
     calls = []
-    where = "keras_transformer.trainer.tensorboard.attention_maps.draw_attention_heads"
+    where = "keras_transformer.trainer.attention_maps.draw_attention_heads"
     monkeypatch.setattr(where, lambda *arguments: calls.append(arguments) or b"")
     drawn(small, tmp_path, ["ab", "a"], ["xyz", "x"])
     assert [call[1:] for call in calls] == [
@@ -276,7 +276,7 @@ def test_rows_are_named_by_what_is_written(small, tmp_path, monkeypatch):
 
 def test_of_long_texts_the_beginning_is_drawn(small, tmp_path, monkeypatch):
     calls = []
-    where = "keras_transformer.trainer.tensorboard.attention_maps.draw_attention_heads"
+    where = "keras_transformer.trainer.attention_maps.draw_attention_heads"
     monkeypatch.setattr(where, lambda *arguments: calls.append(arguments) or b"")
     drawn(small, tmp_path, ["a" * 100], ["b" * 100], most_tokens=5)
     for weights, rows, columns in calls:
@@ -316,7 +316,7 @@ def test_a_model_without_attention(dense, tmp_path):
 
 def test_two_vocabularies_and_a_cap(tmp_path, monkeypatch):
     monkeypatch.setattr(embedding_projector, "MOST_TOKENS", 7)
-    settings = {**phrases.SMALL, "encoder_layers": 1, "decoder_layers": 1}
+    settings = {**phrases.SMALL, "num_encoder_layers": 1, "num_decoder_layers": 1}
     model = compiled(Transformer.from_preset("tiny", share_embeddings="none", **settings))
     projector = attach(EmbeddingProjector(tmp_path, ByteTokenizer()), model)
     projector.on_train_begin()

@@ -99,11 +99,11 @@ def test_settings_are_there_for_comparison(watched):
     values = content.session_start_info.hparams
     assert {name: value.WhichOneof("kind") for name, value in values.items()} == {
         "name": "string_value",
-        "model.width": "number_value",
+        "model.hidden_dim": "number_value",
         "model.dropout": "number_value",
         "text.shared": "bool_value",
     }
-    assert values["model.width"].number_value == SETTINGS["model"]["width"]
+    assert values["model.hidden_dim"].number_value == SETTINGS["model"]["hidden_dim"]
     assert values["name"].string_value == SETTINGS["name"]
     content = plugin_data_pb2.HParamsPluginData.FromString(ended.content)
     assert content.session_end_info.status == api_pb2.STATUS_SUCCESS

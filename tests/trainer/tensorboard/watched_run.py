@@ -8,13 +8,13 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_transformer import InverseSquareRoot, TokenAccuracy, TokenCrossEntropy
+from keras_transformer import InverseSquareRootDecay, TokenAccuracy, TokenCrossEntropy
 from keras_transformer.decoding import GreedySearch, LengthLimits
 from keras_transformer.export import TrainedModel
 from keras_transformer.text import END_ID, START_ID
+from keras_transformer.trainer.attention_maps import AttentionMaps
+from keras_transformer.trainer.embedding_projector import EmbeddingProjector
 from keras_transformer.trainer.tensorboard import (
-    AttentionMaps,
-    EmbeddingProjector,
     HyperParameters,
     SampleTranslations,
     TrainingScalars,
@@ -26,10 +26,14 @@ from tests import phrases
 
 EVERY = 2
 SEARCH = GreedySearch(lengths=LengthLimits(maximum=24))
-SETTINGS = {"name": "phrases", "model": {"width": 64, "dropout": 0.0}, "text": {"shared": True}}
+SETTINGS = {
+    "name": "phrases",
+    "model": {"hidden_dim": 64, "dropout": 0.0},
+    "text": {"shared": True},
+}
 # One that Markdown and HTML would take for signs of their own.
 SOURCES = ["zwei rote Hunde", "neun graue Kühe und drei blaue Katzen", "| *a* <b>&amp; `x`"]
-REFERENCES = ["two red dogs", "nine grey cows and three blue cats", "[a](http://b) | __c__ \\| #"]
+REFERENCES = ["two red dogs", "nine gray cows and three blue cats", "[a](http://b) | __c__ \\| #"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,7 +82,7 @@ def train_watched(phrases_run, directory):
     """Two epochs of three updates, each with an evaluation."""
     trained = TrainedModel.load(phrases_run)
     model, tokenizers = trained.model, trained.tokenizers
-    optimizer = keras.optimizers.Adam(InverseSquareRoot(peak_rate=1e-3, warmup_steps=4))
+    optimizer = keras.optimizers.Adam(InverseSquareRootDecay(peak_rate=1e-3, warmup_steps=4))
     model.compile(optimizer, TokenCrossEntropy(), metrics=[TokenAccuracy()])
     log_dir = directory / "logs"
     quality = TranslationQuality(tokenizers, SOURCES, REFERENCES, SEARCH)

@@ -1,0 +1,1 @@
+"""Private helpers: errors, argument checks, files, process settings, console output."""

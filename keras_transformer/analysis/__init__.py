@@ -1,0 +1,1 @@
+"""Commands that look into a model or its data: explain, compare, data report."""

@@ -1,1 +1,0 @@
-"""The built-in quick-start corpus: dates in words, in many languages."""

@@ -1,1 +1,0 @@
-"""The built-in corpus of things to remember, at known distances."""

@@ -1,1 +1,0 @@
-"""A corpus tokenised once, with all cores, into files that are memory-mapped."""

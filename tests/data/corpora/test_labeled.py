@@ -1,0 +1,113 @@
+"""Labels for classification."""
+
+import re
+
+import pytest
+
+from keras_transformer._utils.errors import UserError
+from keras_transformer.data import JsonLinesCorpus, LabeledCorpus, MemoryCorpus, TsvCorpus
+
+
+@pytest.fixture
+def labeled(tmp_path):
+    def labeled(text, **settings):
+        path = tmp_path / "labels.tsv"
+        path.write_text(text)
+        return LabeledCorpus(TsvCorpus(path, columns=("text", "label")), **settings)
+
+    return labeled
+
+
+def test_labels_are_found_and_sorted(labeled):
+    corpus = labeled("a\tpos\nb\tneg\nc\tpos\n")
+    assert corpus.columns == ("text", "label")
+    assert list(corpus) == [("a", "pos"), ("b", "neg"), ("c", "pos")]
+    assert corpus.labels == ("neg", "pos")
+    assert corpus.check().examples == 3
+
+
+def test_integer_labels_sort_as_numbers(labeled):
+    corpus = labeled("a\t10\nb\t9\nc\t-1\n", integer_labels=True)
+    assert corpus.labels == ("-1", "9", "10")
+
+
+def test_json_lines(tmp_path):
+    path = tmp_path / "labels.jsonl"
+    path.write_text('{"text": "a", "label": 1}\n{"text": "b", "label": 0}\n')
+    corpus = JsonLinesCorpus(path, keys={"text": "text", "label": "label"})
+    assert LabeledCorpus(corpus, integer_labels=True).labels == ("0", "1")
+
+
+def test_unknown_label_in_validation(labeled, tmp_path):
+    training = labeled("a\tpositive\nb\tnegative\n").labels
+    validation = labeled("a\tpositive\n\nb\tpositve\n", labels=training)
+    message = (
+        f"{tmp_path}/labels.tsv:3: unknown label 'positve'; the training corpus has 'negative', "
+        "'positive'. Did you mean 'positive'? Put it right, or add examples of it to the training "
+        "corpus."
+    )
+    with pytest.raises(UserError, match=re.escape(message)):
+        validation.check()
+
+
+def test_a_single_class(labeled, tmp_path):
+    message = (
+        f"{tmp_path}/labels.tsv: all 2 examples have the same label, 'pos'. "
+        "A classifier needs at least two."
+    )
+    with pytest.raises(UserError, match=re.escape(message)):
+        labeled("a\tpos\nb\tpos\n").check()
+
+
+def test_a_validation_corpus_may_hold_a_single_class(labeled):
+    assert labeled("a\tpos\n", labels=("neg", "pos")).check().examples == 1
+
+
+@pytest.mark.parametrize("value", ["1.0", "one", "01", "+1", "١", "1 "])
+def test_non_integer_labels(labeled, tmp_path, value):
+    message = (
+        f"{tmp_path}/labels.tsv:2: the label must be a whole number; got {value!r}. "
+        "Put it right, or use integer_labels=False."
+    )
+    with pytest.raises(UserError, match=re.escape(message)):
+        labeled(f"a\t0\nb\t{value}\n", integer_labels=True).check()
+
+
+def test_a_column_of_texts_is_not_taken_for_labels(labeled):
+    text = "".join(f"text\tlabel {number}\n" for number in range(10_001))
+    with pytest.raises(UserError, match=r"labels.tsv:10001: more than 10,000 different labels"):
+        labeled(text).check()
+
+
+def test_labels_may_be_given_as_numbers(labeled):
+    assert labeled("a\t1\n", labels=[0, 1], integer_labels=True).check().examples == 1
+
+
+def test_other_columns_are_refused():
+    with pytest.raises(ValueError, match=r"`corpus` must have the columns \('text', 'label'\)"):
+        LabeledCorpus(MemoryCorpus([("a", "b")]))
+
+
+def test_the_fingerprint_covers_content_and_settings(labeled):
+    text = "a\t1\nb\t0\n"
+    prints = [
+        labeled(text).fingerprint(),
+        labeled(text, integer_labels=True).fingerprint(),
+        labeled(text, labels=("0", "1")).fingerprint(),
+        labeled("a\t1\nc\t0\n").fingerprint(),
+    ]
+    assert len(set(prints)) == 4
+    assert prints[0] == labeled(text).fingerprint()
+
+
+def test_a_change_after_the_check_is_noticed(labeled, tmp_path):
+    corpus = labeled("a\t1\nb\t0\n")
+    corpus.check()
+    (tmp_path / "labels.tsv").write_text("a\t1\n")
+    with pytest.raises(UserError, match=r"labels\.tsv: changed since it was checked"):
+        list(corpus)
+
+
+def test_an_empty_corpus(labeled):
+    with pytest.raises(UserError, match="no examples"):
+        labeled("\n").check()
