@@ -1,144 +1,152 @@
-"""Checks of arguments, each message written once: what was expected, what came, and the fix.
+"""Checks of arguments. Each returns the checked value or raises an `ArgumentError`.
 
-They raise `ValueError`, so that layers and models behave as Keras users expect.
+An `ArgumentError` is a `ValueError`, so layers and models behave as Keras users expect.
 """
 
 import difflib
 import math
 import numbers
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from keras_transformer._utils.errors import ArgumentError, UserError
 
 
-def require_choice(name, value, choices):
-    """Returns `value` if it is one of `choices`; else names them all and the nearest."""
+def require_choice(name: str, value: Any, choices: Iterable[str]) -> Any:
+    """Returns `value` if it is one of `choices`; the error lists them and the closest match."""
     choices = sorted(choices)
     if value in choices:
         return value
-    near = difflib.get_close_matches(str(value), choices, n=1)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
+    close = difflib.get_close_matches(str(value), choices, n=1)
     known = ", ".join(repr(choice) for choice in choices)
-    raise ValueError(f"`{name}` must be one of {known}; got {value!r}.{hint}")
+    fix = f"Did you mean {close[0]!r}?" if close else None
+    raise ArgumentError(name, f"one of {known}", value, fix=fix)
 
 
-def require_positive_integer(name, value):
+def require_positive_integer(name: str, value: Any) -> int:
     """Returns `value` as an `int` if it is a whole number of at least 1."""
     return require_integer(name, value, minimum=1)
 
 
-def require_integer(name, value, minimum):
+def require_integer(name: str, value: Any, minimum: int) -> int:
     """Returns `value` as an `int` if it is a whole number of at least `minimum`."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < minimum:
-        raise ValueError(f"`{name}` must be a whole number of at least {minimum}; got {value!r}.")
+        raise ArgumentError(name, f"a whole number of at least {minimum}", value)
     return int(value)
 
 
-def require_seed(name, value):
-    """Returns `value` as an `int` if it is a whole number of 64 bits."""
+def require_seed(name: str, value: Any) -> int:
+    """Returns `value` as an `int` if it is an unsigned 64-bit integer."""
     if require_integer(name, value, minimum=0) >= 2**64:
-        raise ValueError(f"`{name}` must be below 2**64; got {value!r}.")
+        raise ArgumentError(name, "below 2**64", value)
     return int(value)
 
 
-def require_boolean(name, value):
-    """Returns `value` if it is True or False, not something that counts as one of them."""
+def require_boolean(name: str, value: Any) -> bool:
+    """Returns `value` if it is `True` or `False`; numbers and strings are refused."""
     if not isinstance(value, bool):
-        raise ValueError(f"`{name}` must be True or False; got {value!r}.")
+        raise ArgumentError(name, "True or False", value)
     return value
 
 
-def require_text(name, value):
-    """Returns `value` if it is a string that holds something."""
+def require_text(name: str, value: Any) -> str:
+    """Returns `value` if it is a string that is not empty."""
     if not isinstance(value, str) or not value:
-        raise ValueError(f"`{name}` must be text; got {value!r}.")
+        raise ArgumentError(name, "text", value)
     return value
 
 
-def require_mapping(name, value):
-    """Returns `value` if it is a mapping from names to values."""
+def require_mapping(name: str, value: Any) -> dict[str, Any]:
+    """Returns `value` if it is a dictionary whose keys are strings."""
     if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
-        raise ValueError(f"`{name}` must be a mapping from names to values; got {value!r}.")
+        raise ArgumentError(name, "a mapping from names to values", value)
     return value
 
 
-def require_rate(name, value):
-    """Returns `value` as a `float` if it lies in [0, 1): a share of dropout or smoothing."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 <= value < 1:
-        raise ValueError(f"`{name}` must be a number in [0, 1); got {value!r}.")
+def require_rate(name: str, value: Any) -> float:
+    """Returns `value` as a `float` if it is in [0, 1), as dropout and smoothing rates are."""
+    if not _is_real(value) or not 0 <= value < 1:
+        raise ArgumentError(name, "a number in [0, 1)", value)
     return float(value)
 
 
-def require_share(name, value):
-    """Returns `value` as a `float` if it lies in [0, 1]: nothing, all, or something between."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 <= value <= 1:
-        raise ValueError(f"`{name}` must be a number in [0, 1]; got {value!r}.")
+def require_share(name: str, value: Any) -> float:
+    """Returns `value` as a `float` if it is in [0, 1]."""
+    if not _is_real(value) or not 0 <= value <= 1:
+        raise ArgumentError(name, "a number in [0, 1]", value)
     return float(value)
 
 
-def require_positive(name, value):
+def require_positive(name: str, value: Any) -> float:
     """Returns `value` as a `float` if it is finite and above 0."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 < value < math.inf:
-        raise ValueError(f"`{name}` must be a finite number above 0; got {value!r}.")
+    if not _is_real(value) or not 0 < value < math.inf:
+        raise ArgumentError(name, "a finite number above 0", value)
     return float(value)
 
 
-def require_not_negative(name, value):
+def require_not_negative(name: str, value: Any) -> float:
     """Returns `value` as a `float` if it is finite and at least 0."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 <= value < math.inf:
-        raise ValueError(f"`{name}` must be a finite number of at least 0; got {value!r}.")
+    if not _is_real(value) or not 0 <= value < math.inf:
+        raise ArgumentError(name, "a finite number of at least 0", value)
     return float(value)
 
 
-def require_divisible(name, value, divisor_name, divisor):
-    """Returns `value // divisor` if nothing is left over; else names what would fit."""
+def require_divisible(name: str, value: int, divisor_name: str, divisor: int) -> int:
+    """Returns `value // divisor` if there is no remainder; the error names values that fit."""
     if value % divisor:
         below, above = value // divisor * divisor, (value // divisor + 1) * divisor
         fits = f"{below} or {above}" if below else f"{above}"
-        raise ValueError(
+        raise UserError(
             f"`{name}` must be divisible by `{divisor_name}`; got {name}={value} and "
-            f"{divisor_name}={divisor}. Use {name}={fits}, or another {divisor_name}."
+            f"{divisor_name}={divisor}.",
+            fix=f"Use {name}={fits}, or another {divisor_name}.",
         )
     return value // divisor
 
 
-def require_even(name, value):
-    """Returns `value` if two divide it."""
+def require_even(name: str, value: int) -> int:
+    """Returns `value` if it is even."""
     if value % 2:
-        raise ValueError(
-            f"`{name}` must be even; got {value}. Use {name}={value - 1} or {value + 1}."
-        )
+        raise ArgumentError(name, "even", value, fix=f"Use {name}={value - 1} or {value + 1}.")
     return value
 
 
-def require_known_width(name, shape):
-    """Returns the last axis of a shape if it is known before any data comes."""
+def require_known_dim(name: str, shape: Sequence[int | None]) -> int:
+    """Returns the last dimension of a shape if it is known when the layer is built."""
     if shape[-1] is None:
-        raise ValueError(
-            f"The last axis of `{name}` must be known, as it decides the shapes of weights; got "
-            f"{tuple(shape)}. Give it in keras.Input((None, width))."
+        raise UserError(
+            f"The last axis of `{name}` must be known, because shapes of weights depend on it; got "
+            f"{tuple(shape)}.",
+            fix="Set it, as in keras.Input((None, 64)).",
         )
     return shape[-1]
 
 
-def require_rank(name, tensor, ranks):
-    """Checks that a tensor's rank is one of `ranks`, a mapping from rank to the shape's letters."""
+def require_rank(name: str, tensor: Any, ranks: Mapping[int, str]) -> Any:
+    """Returns `tensor` if its rank is a key of `ranks`, whose values are the axes' letters."""
     if len(tensor.shape) not in ranks:
         wanted = " or ".join(f"[{letters}]" for letters in ranks.values())
-        raise ValueError(f"`{name}` must have shape {wanted}; got {tuple(tensor.shape)}.")
+        raise UserError(f"`{name}` must have shape {wanted}; got {tuple(tensor.shape)}.")
     return tensor
 
 
-def require_broadcastable(name, tensor, letters, shape):
-    """Checks that a tensor fits a shape, or has 1 in its place; what is unknown may fit.
+def require_broadcastable(name: str, tensor: Any, letters: str, shape: Sequence[int | None]) -> Any:
+    """Returns `tensor` if it can be broadcast to a shape; unknown dimensions are accepted.
 
     Args:
-        name: of the argument.
-        tensor: of as many axes as `shape` has.
-        letters: what the axes of `shape` are called, such as "B, T, S".
-        shape: a tuple, with None where an axis is not known.
+        name: name of the argument.
+        tensor: a tensor with as many axes as `shape`.
+        letters: letters of the axes, such as "B, T, S".
+        shape: the target shape, with `None` where a dimension is unknown.
     """
-    for have, want in zip(tensor.shape, shape, strict=True):
-        if None not in (have, want) and have not in (1, want):
-            raise ValueError(
+    for received, expected in zip(tensor.shape, shape, strict=True):
+        if None not in (received, expected) and received not in (1, expected):
+            raise UserError(
                 f"`{name}` must be broadcastable to {shape}, [{letters}]; got "
                 f"{tuple(tensor.shape)}."
             )
     return tensor
+
+
+def _is_real(value: Any) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from keras_transformer._utils.checks import (
     require_boolean,
-    require_known_width,
+    require_known_dim,
     require_positive_integer,
     require_rate,
 )
@@ -61,7 +61,7 @@ class GatedConvolution(keras.layers.Layer):
         self.supports_masking = True
 
     def build(self, inputs_shape):
-        self.width = width = require_known_width("inputs", inputs_shape)
+        self.width = width = require_known_dim("inputs", inputs_shape)
         size = self.kernel_width * width
         # So that outputs vary as much as inputs: the gate, and dropout, change the variance.
         deviation = math.sqrt(4 * (1 - self.dropout) / size)

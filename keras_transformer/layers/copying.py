@@ -4,7 +4,7 @@ import keras
 import tensorflow as tf
 from keras import ops
 
-from keras_transformer._utils.checks import require_known_width, require_not_negative
+from keras_transformer._utils.checks import require_known_dim, require_not_negative
 
 # The least that a token's share of the copying counts as, so that its logarithm is finite.
 _SMALLEST_SHARE = 1e-30
@@ -46,7 +46,7 @@ class PointerGenerator(keras.layers.Layer):
         self.supports_masking = True
 
     def build(self, states_shape, logits_shape, weights_shape, source_shape):
-        width = require_known_width("states", states_shape)
+        width = require_known_dim("states", states_shape)
         self.kernel = self.add_weight(
             name="kernel", shape=(width, 1), initializer=self.kernel_initializer
         )

@@ -6,7 +6,7 @@ from keras import ops
 from keras_transformer._utils.checks import (
     require_boolean,
     require_choice,
-    require_known_width,
+    require_known_dim,
     require_positive_integer,
     require_rate,
 )
@@ -74,7 +74,7 @@ class FeedForward(keras.layers.Layer):
         self.supports_masking = True
 
     def build(self, inputs_shape):
-        hidden_dim = require_known_width("inputs", inputs_shape)
+        hidden_dim = require_known_dim("inputs", inputs_shape)
         activation = GATES.get(self.activation, self.activation)
         self.inner = self._dense("inner", hidden_dim, self.intermediate_dim, activation)
         self.linear = None

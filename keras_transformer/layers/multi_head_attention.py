@@ -8,7 +8,7 @@ from keras_transformer._utils.checks import (
     require_boolean,
     require_broadcastable,
     require_divisible,
-    require_known_width,
+    require_known_dim,
     require_positive_integer,
     require_rank,
     require_rate,
@@ -118,12 +118,12 @@ class MultiHeadAttention(keras.layers.Layer):
         self.supports_masking = True
 
     def build(self, query_shape, memory_shape=None):
-        self.hidden_dim = hidden_dim = require_known_width("query", query_shape)
+        self.hidden_dim = hidden_dim = require_known_dim("query", query_shape)
         if self.key_dim is None:
             self.key_dim = require_divisible("hidden_dim", hidden_dim, "num_heads", self.num_heads)
         memory_width = hidden_dim
         if memory_shape is not None:
-            memory_width = require_known_width("memory", memory_shape)
+            memory_width = require_known_dim("memory", memory_shape)
         query_units = self.num_heads * self.key_dim
         key_units = self.num_key_value_heads * self.key_dim
         self.query_projection = self._projection("query", hidden_dim, query_units)

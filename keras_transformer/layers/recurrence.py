@@ -6,7 +6,7 @@ import tensorflow as tf
 from keras_transformer._utils.checks import (
     require_choice,
     require_even,
-    require_known_width,
+    require_known_dim,
     require_positive_integer,
 )
 from keras_transformer.layers.registry import register
@@ -57,7 +57,7 @@ class RecurrentCell(keras.layers.Layer):
         self.units = require_positive_integer("units", units)
 
     def build(self, inputs_shape, state_shape=None):
-        hidden_dim, size = require_known_width("inputs", inputs_shape), self.gates * self.units
+        hidden_dim, size = require_known_dim("inputs", inputs_shape), self.gates * self.units
         self.kernel = self.add_weight(name="kernel", shape=(hidden_dim, size))
         self.recurrent_kernel = self.add_weight(
             name="recurrent_kernel", shape=(self.units, size), initializer="orthogonal"

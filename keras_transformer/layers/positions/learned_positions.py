@@ -3,7 +3,7 @@
 import keras
 import tensorflow as tf
 
-from keras_transformer._utils.checks import require_known_width, require_positive_integer
+from keras_transformer._utils.checks import require_known_dim, require_positive_integer
 from keras_transformer.layers.positions.scheme import PositionEncoding, register_positions
 
 
@@ -44,7 +44,7 @@ class PositionEmbedding(PositionEncoding):
     def build(self, inputs_shape):
         self.embeddings = self.add_weight(
             name="embeddings",
-            shape=(self.max_length, require_known_width("inputs", inputs_shape)),
+            shape=(self.max_length, require_known_dim("inputs", inputs_shape)),
             initializer=self.embeddings_initializer,
         )
         self.built = True

@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from keras_transformer._utils.checks import require_even, require_known_width, require_positive
+from keras_transformer._utils.checks import require_even, require_known_dim, require_positive
 from keras_transformer.layers.positions.scheme import PositionEncoding, register_positions
 
 
@@ -45,7 +45,7 @@ class SinePositionEncoding(PositionEncoding):
         self.max_wavelength = require_positive("max_wavelength", max_wavelength)
 
     def build(self, inputs_shape):
-        require_even("hidden_dim", require_known_width("inputs", inputs_shape))
+        require_even("hidden_dim", require_known_dim("inputs", inputs_shape))
         self.built = True
 
     def encode(self, positions, hidden_dim):

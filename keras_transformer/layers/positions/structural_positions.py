@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from keras_transformer._utils.checks import require_known_width
+from keras_transformer._utils.checks import require_known_dim
 from keras_transformer.layers.positions.sinusoidal_positions import SinePositionEncoding
 
 
@@ -38,7 +38,7 @@ class TreeDepthEncoding(SinePositionEncoding):
 
     def build(self, inputs_shape, positions_shape=None):
         super().build(inputs_shape)
-        hidden_dim = require_known_width("inputs", inputs_shape)
+        hidden_dim = require_known_dim("inputs", inputs_shape)
         self.kernel = self.add_weight(name="kernel", shape=(hidden_dim, hidden_dim))
 
     def encode(self, positions, hidden_dim):
