@@ -1,27 +1,28 @@
-# On a fresh machine: `make quickstart` and `make test`. Each target makes .venv and installs what it needs.
+# On a fresh machine: `make quickstart` and `make test`. Each target creates .venv and installs what it needs.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
-# Debian calls it chromium, others chromium-browser. The tests open TensorBoard in it.
+# The browser tests open TensorBoard and HTML reports in Chromium (other systems call it chromium-browser).
 CHROMIUM := command -v chromium >/dev/null || command -v chromium-browser >/dev/null
 
 .PHONY: help quickstart compare-dateparser bench browser test test-slow lint format clean
 help:
-	@echo "make quickstart   train a Transformer that reads dates in 183 languages, export it and verify it"
-	@echo "make compare-dateparser   that model and the library dateparser on the same dates"
-	@echo "make bench        the speed of training and decoding; PEERS=DIR compares with others"
-	@echo "make test         the test suite"
-	@echo "make test-slow    the long tests only"
-	@echo "make lint         ruff: rules and formatting"
-	@echo "make format       let ruff rewrite the code"
-	@echo "make clean        remove .venv and everything that tools left behind"
+	@echo "make quickstart   train a Transformer that reads dates in 183 languages, export and verify it"
+	@echo "make compare-dateparser   compare that model with the library dateparser on the same dates"
+	@echo "make bench        measure training and decoding speed; PEERS=DIR compares with other libraries"
+	@echo "make test         run the test suite"
+	@echo "make test-slow    run only the long tests"
+	@echo "make lint         check rules and formatting (ruff) and types (basedpyright)"
+	@echo "make format       let ruff fix and format the code"
+	@echo "make clean        remove .venv and the files that tools left behind"
 
 $(INSTALLED): setup.cfg pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "Python 3.11 or newer is needed; $(PYTHON) is older. Use: make PYTHON=python3.11 …" >&2; exit 2; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,lint]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+		--config-settings editable_mode=compat --editable '.[test,lint]'
 	@touch $@
 
 quickstart: $(INSTALLED)
@@ -33,10 +34,10 @@ compare-dateparser: $(INSTALLED)
 	$(BIN)/python training/compare_dateparser.py saved_models/dates
 
 bench: $(INSTALLED)
-	$(BIN)/keras-transformer bench $(if $(PEERS),--peers '$(PEERS)' --rounds 3)
+	$(BIN)/python -m training.benchmarks $(if $(PEERS),--peers '$(PEERS)' --rounds 3)
 
 browser:
-	@$(CHROMIUM) || { [ "$$(id -u)" = 0 ] && apt-get update -qq && apt-get install -y -qq chromium >/dev/null; } || \
+	@$(CHROMIUM) || { [ "$$(id -u)" = 0 ] && apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium >/dev/null; } || \
 		{ echo "The tests need the browser chromium: apt-get install chromium" >&2; exit 2; }
 
 test: $(INSTALLED) browser
@@ -48,6 +49,7 @@ test-slow: $(INSTALLED) browser
 lint: $(INSTALLED)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/basedpyright
 
 format: $(INSTALLED)
 	$(BIN)/ruff check --fix .

@@ -10,7 +10,21 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.2.0"
 
 if TYPE_CHECKING:
-    from keras_transformer import decoding, export, layers, losses, metrics, models, schedules, text
+    from keras_transformer import (
+        data,
+        decoding,
+        export,
+        inference,
+        layers,
+        losses,
+        metrics,
+        models,
+        schedules,
+        text,
+        trainer,
+    )
+    from keras_transformer.export import export_model
+    from keras_transformer.inference import load
     from keras_transformer.losses import TokenCrossEntropy
     from keras_transformer.metrics import Perplexity, TokenAccuracy
     from keras_transformer.models import (
@@ -26,9 +40,24 @@ if TYPE_CHECKING:
         TransformerConfig,
     )
     from keras_transformer.schedules import CosineDecay, InverseSquareRootDecay, LinearDecay
+    from keras_transformer.trainer import train
 
-_MODULES = ("decoding", "export", "layers", "losses", "metrics", "models", "schedules", "text")
+_MODULES = (
+    "data",
+    "decoding",
+    "export",
+    "inference",
+    "layers",
+    "losses",
+    "metrics",
+    "models",
+    "schedules",
+    "text",
+    "trainer",
+)
 _NAMES = {
+    "export": ("export_model",),
+    "inference": ("load",),
     "losses": ("TokenCrossEntropy",),
     "metrics": ("Perplexity", "TokenAccuracy"),
     "models": (
@@ -43,7 +72,8 @@ _NAMES = {
         "Transformer",
         "TransformerConfig",
     ),
-    "schedules": ("Cosine", "InverseSquareRootDecay", "Linear"),
+    "schedules": ("CosineDecay", "InverseSquareRootDecay", "LinearDecay"),
+    "trainer": ("train",),
 }
 _MODULE_OF = {name: module for module, names in _NAMES.items() for name in names}
 
@@ -65,14 +95,20 @@ __all__ = [
     "Transformer",
     "TransformerConfig",
     "__version__",
+    "data",
     "decoding",
     "export",
+    "export_model",
+    "inference",
     "layers",
+    "load",
     "losses",
     "metrics",
     "models",
     "schedules",
     "text",
+    "train",
+    "trainer",
 ]
 
 

@@ -1,4 +1,4 @@
-"""A small real task, a model trained on it, and its export: made once for the whole test run."""
+"""A small real task, a model trained on it, and its export, made once for the whole test run."""
 
 import contextlib
 import fcntl
@@ -12,7 +12,7 @@ import numpy as np
 from keras_transformer import TokenCrossEntropy, Transformer
 from keras_transformer.decoding import BeamSearch, LengthLimits
 from keras_transformer.export import TextLimits, TrainedModel, export_model
-from keras_transformer.text import END_ID, START_ID, ByteTokenizer, TokenizerPair, learn_tokenizer
+from keras_transformer.text import ByteTokenizer, TokenizerPair, learn_tokenizer
 
 NUMBERS = {"zwei": "two", "drei": "three", "vier": "four", "fünf": "five", "neun": "nine"}
 COLOURS = {"rote": "red", "blaue": "blue", "grüne": "green", "weiße": "white", "graue": "gray"}
@@ -22,7 +22,7 @@ SEARCH = BeamSearch(beams=4, lengths=LengthLimits(maximum=40))
 LIMITS = TextLimits(tokens=64)
 
 
-#: Of a model that need not know anything.
+#: Settings of an untrained model.
 SMALL = {
     "vocabulary_size": 260,
     "hidden_dim": 16,
@@ -33,14 +33,14 @@ SMALL = {
 
 
 def make_bytes_model():
-    """A `TrainedModel` over bytes that knows nothing."""
+    """Returns an untrained `TrainedModel` over bytes."""
     keras.utils.set_random_seed(1)
-    model = Transformer.from_preset("tiny", num_encoder_layers=1, num_decoder_layers=1, **SMALL)
+    model = Transformer.from_size("tiny", num_encoder_layers=1, num_decoder_layers=1, **SMALL)
     return TrainedModel(model, TokenizerPair(ByteTokenizer()))
 
 
 def make_pairs():
-    """All phrases, alone and two at a time: 125 and as many again."""
+    """Returns 125 phrases and 125 pairs of phrases, with their translations."""
     phrases = [
         (f"{a} {b} {c}", f"{NUMBERS[a]} {COLOURS[b]} {ANIMALS[c]}")
         for a, b, c in itertools.product(NUMBERS, COLOURS, ANIMALS)
@@ -53,13 +53,13 @@ def make_pairs():
 
 
 def train():
-    """Returns a `TrainedModel` that knows the phrases by heart."""
+    """Returns a `TrainedModel` that has memorized the phrases."""
     pairs = make_pairs()
     tokenizer = learn_tokenizer(
         "sentencepiece", itertools.chain(*pairs), 320, model="bpe", progress=lambda *_: None
     )
     keras.utils.set_random_seed(1)
-    model = Transformer.from_preset(
+    model = Transformer.from_size(
         "tiny",
         vocabulary_size=tokenizer.vocabulary_size,
         hidden_dim=64,
@@ -73,13 +73,14 @@ def train():
     source, target = (
         tokenizer.tokenize([pair[side] for pair in pairs]).to_list() for side in (0, 1)
     )
+    ids = tokenizer.special_ids
     inputs = {
-        "source": _padded([[*row, END_ID] for row in source]),
-        "target": _padded([[START_ID, *row] for row in target]),
+        "source": _padded([[*row, ids.end] for row in source]),
+        "target": _padded([[ids.start, *row] for row in target]),
     }
-    labels = _padded([[*row, END_ID] for row in target])
+    labels = _padded([[*row, ids.end] for row in target])
     model.compile(keras.optimizers.Adam(5e-3), TokenCrossEntropy())
-    # Or its first step makes variables, and is traced a second time without that.
+    # Otherwise the first step creates variables, and is traced a second time.
     model.optimizer.build(model.trainable_variables)
     model.fit(inputs, labels, batch_size=50, epochs=20, verbose=0)
     return TrainedModel(
@@ -99,7 +100,7 @@ def _padded(rows):
 
 
 def made_once(directory, name, make):
-    """The path `directory / name`, made by `make(path)` in the first of all processes to ask."""
+    """Returns `directory / name`, created by `make(path)` in the first process that needs it."""
     path = directory / name
     with _locked(directory / f"{name}.lock"):
         if not path.exists():
@@ -115,10 +116,11 @@ def _locked(path):
 
 
 def shared_directory(tmp_path_factory):
-    """A directory that all processes of one test run share."""
+    """Returns a directory that all processes of a test run share."""
     base = tmp_path_factory.getbasetemp()
     return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
 
 
 def export_phrases(run, path, **settings):
-    export_model(TrainedModel.load(run), path, search=SEARCH, limits=LIMITS, **settings)
+    """Exports the run of the phrases with the search and limits of the tests."""
+    export_model(run, path, search=SEARCH, limits=LIMITS, **settings)

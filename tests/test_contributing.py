@@ -40,9 +40,9 @@ def name(monkeypatch):
 def test_the_example_passes_the_contract(name, random):
     for use_causal_mask in (False, True):
         contract.test_values_equal_the_numpy_reference(name, use_causal_mask, 3, random)
-    contract.test_sits_in_multi_head_attention(name, random)
-    contract.test_the_future_is_not_seen(name, "mixed_float16", True, 0.3, False, random)
-    contract.test_cached_steps_equal_the_full_pass(name, 2, False, random)
+    contract.test_multi_head_attention_equals_the_numpy_reference(name, random)
+    contract.test_causal_mask_hides_later_positions(name, "mixed_float16", True, 0.3, False, random)
+    contract.test_cached_steps_equal_full_attention(name, 2, False, random)
     contract.test_other_precisions_are_close(name, "mixed_bfloat16", 0.06, random)
     contract.test_config_round_trip(name, random)
 

@@ -1,4 +1,4 @@
-"""From strings on disk to a model that learns: text, data, models and loss together."""
+"""Text, data, models and loss together: from strings to a model that learns."""
 
 import keras
 import numpy as np
@@ -34,13 +34,10 @@ def tokenizer(dates):
 
 def made(model_class, tokenizer, **settings):
     depth = dict.fromkeys(model_class.config_class.depth_fields, 1)
-    config = model_class.config_class(
-        vocabulary_size=tokenizer.vocabulary_size, **SIZES, **depth, **settings
-    )
-    return model_class(config)
+    return model_class(vocabulary_size=tokenizer.vocabulary_size, **SIZES, **depth, **settings)
 
 
-def test_pairs_train_a_transformer_by_fit(dates, tokenizer, tmp_path):
+def test_transformer_learns_from_pairs_by_fit(dates, tokenizer, tmp_path):
     cache = tokenize_corpus(dates.train, tokenizer, tmp_path)
     batches = PairBatches(cache, choose_buckets(cache, tokens=512), seed=1)
     model = made(Transformer, tokenizer)
@@ -51,8 +48,8 @@ def test_pairs_train_a_transformer_by_fit(dates, tokenizer, tmp_path):
     assert history["loss"][-1] < 0.75 * history["loss"][0]
 
 
-def test_a_compiled_step_is_traced_once_for_each_bucket(dates, tokenizer, tmp_path):
-    """Shapes are few and known in advance: an epoch shows no other than the table's."""
+def test_compiled_step_is_traced_once_for_each_bucket(dates, tokenizer, tmp_path):
+    """An epoch has only the shapes of the table."""
     cache = tokenize_corpus(dates.train, tokenizer, tmp_path)
     table = choose_buckets(cache, tokens=512, max_buckets=5)
     batches = PairBatches(cache, table, seed=1)
@@ -69,14 +66,14 @@ def test_a_compiled_step_is_traced_once_for_each_bucket(dates, tokenizer, tmp_pa
             inputs, labels = tf.nest.map_structure(tf.constant, batches.batch(epoch, number))
             assert np.isfinite(step(inputs, labels))
     shapes = {
-        ((bucket.rows, bucket.widths[0]), (bucket.rows, bucket.widths[1])) for bucket in table
+        ((bucket.rows, bucket.lengths[0]), (bucket.rows, bucket.lengths[1])) for bucket in table
     }
     assert len(traced) == len(set(map(str, traced))) <= len(table) == 5
     assert {(tuple(source), tuple(target)) for source, target in traced} <= shapes
 
 
-def test_a_batch_gives_the_same_loss_on_one_worker_and_on_three(dates, tokenizer, tmp_path):
-    """Rows dealt to workers, with padding rows, add up to the whole batch's loss."""
+def test_loss_of_batch_is_equal_on_one_worker_and_on_three(dates, tokenizer, tmp_path):
+    """The parts of three workers, with padding rows, add up to the loss of the batch."""
     cache = tokenize_corpus(dates.train, tokenizer, tmp_path)
     batches = PairBatches(cache, choose_buckets(cache, tokens=300), seed=1)
     model, loss = made(Transformer, tokenizer), TokenCrossEntropy()
@@ -92,10 +89,10 @@ def test_a_batch_gives_the_same_loss_on_one_worker_and_on_three(dates, tokenizer
     assert total / count == pytest.approx(whole, abs=1e-5)
 
 
-def test_packed_documents_give_the_loss_of_each_alone(dates, tokenizer, tmp_path):
+def test_loss_of_packed_documents_equals_loss_of_each_alone(dates, tokenizer, tmp_path):
     documents = [(source,) for source, _ in list(dates.train)[:60]]
     cache = tokenize_corpus(MemoryCorpus(documents, columns=("text",)), tokenizer, tmp_path)
-    batches = PackedBatches(cache, width=64, tokens=512, seed=1)
+    batches = PackedBatches(cache, row_length=64, tokens=512, seed=1)
     model = made(LanguageModel, tokenizer, is_packed=True)
     per_token = TokenCrossEntropy()
     total = count = 0
@@ -113,8 +110,8 @@ def test_packed_documents_give_the_loss_of_each_alone(dates, tokenizer, tmp_path
     assert total / count == pytest.approx(alone / alone_count, abs=1e-5)
 
 
-def test_labeled_texts_train_a_text_encoder_by_fit(tmp_path):
-    """Texts with their first letter's half of the alphabet as the label."""
+def test_text_encoder_learns_from_labeled_texts_by_fit(tmp_path):
+    """The label of a text is the half of the alphabet that its first letter is in."""
     random = np.random.default_rng(5)
     words = ["".join(map(chr, random.integers(97, 123, 5))) for _ in range(300)]
     examples = [(word, "early" if word[0] < "n" else "late") for word in words]
@@ -134,8 +131,7 @@ def test_labeled_texts_train_a_text_encoder_by_fit(tmp_path):
     assert history["accuracy"][-1] > 0.9
 
 
-def test_two_vocabularies(dates, tmp_path):
-    """A source and a target tokenizer of their own, and a model with two tables."""
+def test_transformer_with_two_vocabularies_has_logits_of_target(dates, tmp_path):
     target = ByteTokenizer()
     sources = (source for source, _ in dates.train)
     source = learn_tokenizer("wordpiece", sources, 400, progress=lambda *_: None)

@@ -1,17 +1,18 @@
-"""Writes a parallel corpus of made-up words, for a dry run where the real one is not at hand.
+"""Writes a parallel corpus of made-up words, for a dry run without the real corpus.
 
     python training/made_up_corpus.py wmt14
     keras-transformer train training/recipes/wmt14_en_de_base.yaml --dry-run
 
-How fast a training is depends on the lengths of sentences and the size of the vocabulary, not on
-what the words mean. Here a sentence has 26 words on average and 3 to 120 in all; words are as
-frequent as Zipf's law has it, and enough of them are different for a vocabulary of 37,000.
+The speed of a training depends on the lengths of the sentences and the size of the vocabulary, not
+on the meaning of the words. The sentences have 3 to 120 words, 26 on average; the frequencies of
+the words follow Zipf's law, and there are enough different words for a vocabulary of 37,000.
 """
 
 import argparse
 import itertools
 import pathlib
 import random
+from collections.abc import Iterator
 
 _ONSETS = ["b", "d", "f", "g", "h", "k", "l", "m", "n", "p", "r", "s", "t", "v", "st", "tr", "sch"]
 _VOWELS = ["a", "e", "i", "o", "u", "ei", "au", "ou"]
@@ -19,10 +20,10 @@ _SYLLABLES = [1, 2, 2, 3, 3, 4]
 _DRAWN_WORDS = 200_000
 
 
-def make_words(draw):
-    """Different words, in any order."""
+def make_words(draw: random.Random) -> list[str]:
+    """Returns different words, in random order."""
 
-    def syllable():
+    def syllable() -> str:
         return draw.choice(_ONSETS) + draw.choice(_VOWELS) + draw.choice(["", draw.choice(_ONSETS)])
 
     drawn = (
@@ -31,11 +32,11 @@ def make_words(draw):
     return list(dict.fromkeys(drawn))
 
 
-def make_pairs(count, words, draw):
-    """Yields pairs of a source and a target about as long; earlier words are more frequent."""
+def make_pairs(count: int, words: list[str], draw: random.Random) -> Iterator[tuple[str, str]]:
+    """Yields pairs of sentences of similar lengths; words early in the list are more frequent."""
     weights = list(itertools.accumulate(1 / (rank + 10) for rank in range(len(words))))
 
-    def sentence(length):
+    def sentence(length: int) -> str:
         return " ".join(draw.choices(words, cum_weights=weights, k=length))
 
     for _ in range(count):
@@ -43,14 +44,21 @@ def make_pairs(count, words, draw):
         yield sentence(length), sentence(max(3, round(length * draw.gauss(0.95, 0.1))))
 
 
-def main():
+def main() -> None:
+    """Runs the command line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("directory", type=pathlib.Path, help="is made; files as WMT 2014's in it")
-    parser.add_argument("--pairs", type=int, default=300_000, help="for training")
+    parser.add_argument(
+        "directory",
+        type=pathlib.Path,
+        help="new directory of the files, which have the names of WMT 2014",
+    )
+    parser.add_argument(
+        "--pairs", type=int, default=300_000, help="number of training pairs (default: %(default)s)"
+    )
     arguments = parser.parse_args()
     directory = arguments.directory
     if directory.exists():
-        parser.error(f"{directory} exists already. Choose another directory, or remove this one.")
+        parser.error(f"{directory}: exists already. Choose another directory, or remove this one.")
     directory.mkdir(parents=True)
     draw = random.Random(1)
     words = make_words(draw)

@@ -6,7 +6,7 @@ An `ArgumentError` is a `ValueError`, so layers and models behave as Keras users
 import difflib
 import math
 import numbers
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from keras_transformer._utils.errors import ArgumentError, UserError
@@ -65,30 +65,22 @@ def require_mapping(name: str, value: Any) -> dict[str, Any]:
 
 def require_rate(name: str, value: Any) -> float:
     """Returns `value` as a `float` if it is in [0, 1), as dropout and smoothing rates are."""
-    if not _is_real(value) or not 0 <= value < 1:
-        raise ArgumentError(name, "a number in [0, 1)", value)
-    return float(value)
+    return _require_real(name, value, "a number in [0, 1)", lambda x: 0 <= x < 1)
 
 
 def require_share(name: str, value: Any) -> float:
     """Returns `value` as a `float` if it is in [0, 1]."""
-    if not _is_real(value) or not 0 <= value <= 1:
-        raise ArgumentError(name, "a number in [0, 1]", value)
-    return float(value)
+    return _require_real(name, value, "a number in [0, 1]", lambda x: 0 <= x <= 1)
 
 
 def require_positive(name: str, value: Any) -> float:
     """Returns `value` as a `float` if it is finite and above 0."""
-    if not _is_real(value) or not 0 < value < math.inf:
-        raise ArgumentError(name, "a finite number above 0", value)
-    return float(value)
+    return _require_real(name, value, "a finite number above 0", lambda x: 0 < x < math.inf)
 
 
 def require_not_negative(name: str, value: Any) -> float:
     """Returns `value` as a `float` if it is finite and at least 0."""
-    if not _is_real(value) or not 0 <= value < math.inf:
-        raise ArgumentError(name, "a finite number of at least 0", value)
-    return float(value)
+    return _require_real(name, value, "a finite number of at least 0", lambda x: 0 <= x < math.inf)
 
 
 def require_divisible(name: str, value: int, divisor_name: str, divisor: int) -> int:
@@ -96,11 +88,9 @@ def require_divisible(name: str, value: int, divisor_name: str, divisor: int) ->
     if value % divisor:
         below, above = value // divisor * divisor, (value // divisor + 1) * divisor
         fits = f"{below} or {above}" if below else f"{above}"
-        raise UserError(
-            f"`{name}` must be divisible by `{divisor_name}`; got {name}={value} and "
-            f"{divisor_name}={divisor}.",
-            fix=f"Use {name}={fits}, or another {divisor_name}.",
-        )
+        expected = f"divisible by {divisor_name}={divisor}"
+        fix = f"Use {name}={fits}, or another {divisor_name}."
+        raise ArgumentError(name, expected, value, fix=fix, related=(divisor_name,))
     return value // divisor
 
 
@@ -131,13 +121,9 @@ def require_rank(name: str, tensor: Any, ranks: Mapping[int, str]) -> Any:
 
 
 def require_broadcastable(name: str, tensor: Any, letters: str, shape: Sequence[int | None]) -> Any:
-    """Returns `tensor` if it can be broadcast to a shape; unknown dimensions are accepted.
+    """Returns `tensor` if it can be broadcast to a shape of the same rank.
 
-    Args:
-        name: name of the argument.
-        tensor: a tensor with as many axes as `shape`.
-        letters: letters of the axes, such as "B, T, S".
-        shape: the target shape, with `None` where a dimension is unknown.
+    Unknown dimensions are accepted. `letters` are those of the axes, such as "B, T, S".
     """
     for received, expected in zip(tensor.shape, shape, strict=True):
         if None not in (received, expected) and received not in (1, expected):
@@ -148,5 +134,9 @@ def require_broadcastable(name: str, tensor: Any, letters: str, shape: Sequence[
     return tensor
 
 
-def _is_real(value: Any) -> bool:
-    return isinstance(value, numbers.Real) and not isinstance(value, bool)
+def _require_real(
+    name: str, value: Any, expected: str, is_expected: Callable[[Any], bool]
+) -> float:
+    if not isinstance(value, numbers.Real) or isinstance(value, bool) or not is_expected(value):
+        raise ArgumentError(name, expected, value)
+    return float(value)

@@ -1,28 +1,40 @@
-"""Errors that are the user's to fix, and file errors that name the file."""
+"""Errors that the user can fix, as values, and file errors that name the file."""
 
 import contextlib
 import errno
 import os
 import sys
-from typing import Any, Self
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, Self
+
+from keras_transformer._utils.console import shown
 
 
 class UserError(ValueError):
     """A mistake in what the user gave: a file, a recipe, an argument.
 
-    The error is a value: its parts say where the mistake is, what is wrong and how to fix it. They
-    are rendered once, by `str`, into one line. The command line prints that line without a
-    traceback and exits with code 2.
+    The error is a value: its parts say where the mistake is, what is wrong and how to fix it. `str`
+    renders them into one line, which the command line prints before it exits with code 2.
 
     Args:
-        problem: what is wrong, as one sentence: what was expected and what was received.
-        where: file, `file:line`, option or key in which the mistake is; None if the problem names
-            it.
-        fix: what the user can do, as one or more sentences.
+        problem: What is wrong, as one sentence: what was expected and what was received.
+        where: File, `file:line` or option in which the mistake is. Default None.
+        fix: What the user can do, as one or more sentences. Default None.
+        argument: Name of the argument, setting or key that the problem is about. Default None.
+        related: Names of other arguments that the problem depends on. They are not rendered, but
+            help to find the place of the mistake. Default: none.
 
     >>> str(UserError("the file is empty.", where="train.en", fix="Give a file with text."))
     'train.en: the file is empty. Give a file with text.'
+    >>> str(UserError("names no files.", argument="data.test"))
+    '`data.test`: names no files.'
     """
+
+    #: Makes AutoGraph raise the error unchanged inside a `tf.function`. AutoGraph cannot copy an
+    #: error with such a constructor, and would raise a `StagingError`, which is no `ValueError`.
+    ag_pass_through: ClassVar[bool] = True
+    #: Makes Keras raise the error unchanged in a layer's call; its own wrapping drops the `fix`.
+    _keras_call_info_injected: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -30,15 +42,45 @@ class UserError(ValueError):
         *,
         where: str | os.PathLike[str] | None = None,
         fix: str | None = None,
+        argument: str | None = None,
+        related: tuple[str, ...] = (),
     ) -> None:
         super().__init__(problem)
-        self.problem = problem
-        self.where = None if where is None else os.fspath(where)
-        self.fix = fix
+        self.problem: str = problem
+        self.where: str | None = None if where is None else os.fspath(where)
+        self.fix: str | None = fix
+        self.argument = argument
+        self.related: tuple[str, ...] = tuple(related)
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """Names of all arguments that the mistake is about, the main one first."""
+        return (() if self.argument is None else (self.argument,)) + self.related
 
     def at(self, where: str | os.PathLike[str]) -> Self:
         """Returns the error located at `where`, unless it has a location already."""
-        return self._with(where=os.fspath(where)) if self.where is None else self
+        return self.moved(where) if self.where is None else self
+
+    def moved(self, where: str | os.PathLike[str] | None) -> Self:
+        """Returns a copy of the error located at `where`, whatever its location was."""
+        return self._with(where=None if where is None else os.fspath(where))
+
+    def renamed(self, argument: str | Mapping[str, str]) -> Self:
+        """Returns a copy of the error whose arguments have other names.
+
+        Args:
+            argument: The new name of the main argument, or a mapping from names to new names for
+                the main argument and the related ones.
+
+        >>> error = ArgumentError("key_dim", "even", 3, related=("num_heads",))
+        >>> error.renamed({"key_dim": "model.key_dim", "num_heads": "model.num_heads"}).arguments
+        ('model.key_dim', 'model.num_heads')
+        """
+        if isinstance(argument, str):
+            return self._with(argument=argument)
+        main = None if self.argument is None else argument.get(self.argument, self.argument)
+        related = tuple(argument.get(name, name) for name in self.related)
+        return self._with(argument=main, related=related)
 
     def _with(self, **changes: object) -> Self:
         return _rebuild(type(self), {**vars(self), **changes})
@@ -48,22 +90,29 @@ class UserError(ValueError):
 
     def __str__(self) -> str:
         place = "" if self.where is None else f"{self.where}: "
-        return place + " ".join(part for part in (self.problem, self.fix) if part)
+        # Names of files and values may contain anything.
+        return shown(place + " ".join(part for part in (self._sentence(), self.fix) if part))
+
+    def _sentence(self) -> str:
+        return self.problem if self.argument is None else f"`{self.argument}`: {self.problem}"
 
 
 class ArgumentError(UserError):
     """An argument, setting or key whose value is not allowed.
 
     Args:
-        argument: name of the argument, such as "num_heads".
-        expected: what the value must be, such as "a positive integer".
-        got: the value that was received.
-        fix: what the user can do, as one or more sentences.
-        where: see `UserError`.
+        argument: Name of the argument, such as "num_heads".
+        expected: What the value must be, such as "a positive integer".
+        got: The value that was received.
+        fix: What the user can do, as one or more sentences. Default None.
+        where: File, `file:line` or option in which the mistake is. Default None.
+        related: Names of other arguments that the expectation depends on. Default: none.
 
     >>> str(ArgumentError("num_heads", "a positive integer", 0))
     '`num_heads` must be a positive integer; got 0.'
     """
+
+    argument: str
 
     def __init__(
         self,
@@ -73,80 +122,63 @@ class ArgumentError(UserError):
         *,
         fix: str | None = None,
         where: str | os.PathLike[str] | None = None,
+        related: tuple[str, ...] = (),
     ) -> None:
-        super().__init__(f"must be {expected}; got {got!r}.", where=where, fix=fix)
-        self.argument = argument
-        self.expected = expected
-        self.got = got
+        problem = f"must be {expected}; got {got!r}."
+        super().__init__(problem, where=where, fix=fix, argument=argument, related=related)
+        self.expected: str = expected
+        self.got: object = got
 
-    def renamed(self, argument: str) -> Self:
-        """Returns a copy of the error for an argument that is known by another name."""
-        return self._with(argument=argument)
-
-    def __str__(self) -> str:
-        place = "" if self.where is None else f"{self.where}: "
-        problem = f"`{self.argument}` must be {self.expected}; got {self.got!r}."
-        return place + " ".join(part for part in (problem, self.fix) if part)
+    def _sentence(self) -> str:
+        return f"`{self.argument}` {self.problem}"
 
 
-def _rebuild(kind: type[Any], values: dict[str, Any]) -> Any:
+def _rebuild(kind: type[UserError], values: dict[str, Any]) -> Any:
     error = kind.__new__(kind)
     error.__dict__.update(values)
     error.args = (error.problem,)
     return error
 
 
-# TensorFlow has errors of its own, of several kinds; the system's words are in all of them.
-_REASONS = tuple(
-    os.strerror(code)
-    for code in (
-        errno.ENOSPC,
-        errno.EDQUOT,
-        errno.EFBIG,
-        errno.EIO,
-        errno.EROFS,
-        errno.ESTALE,
-        errno.EACCES,
-    )
-)
-
-_REMEDY = "Put that right, and the same command goes on from the last checkpoint."
+# TensorFlow has errors of its own, of several kinds, which contain the system's messages.
+_CODES = ("ENOSPC", "EDQUOT", "EFBIG", "EIO", "EROFS", "ESTALE", "EACCES")
+_REASONS = [os.strerror(getattr(errno, code)) for code in _CODES]
 
 
 @contextlib.contextmanager
-def named_file_errors(place, remedy=_REMEDY):
-    """Inside, a file that cannot be written is an `OSError` whose one line names the place.
+def named_file_errors(
+    place: str | os.PathLike[str], remedy: str = "Fix the cause and run the same command again."
+) -> Iterator[None]:
+    """Turns a file error inside the block into an `OSError` whose one line names the file.
 
-    TensorFlow's own errors about files become one, too; all its other errors pass as they are.
+    TensorFlow's errors about files become an `OSError`, too; its other errors pass unchanged.
 
     Args:
-        place: a path, for errors that do not say which file it was.
-        remedy: what the user can do, a sentence; by default that of a training.
+        place: A path, for errors that do not name the file.
+        remedy: What the user can do, as a sentence. Default: to run the same command again.
 
     >>> with named_file_errors("runs/dates/metrics.jsonl"):
     ...     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     Traceback (most recent call last):
-    OSError: runs/dates/metrics.jsonl: No space left on device. Put that right, and the same command
-    goes on from the last checkpoint.
+    OSError: runs/dates/metrics.jsonl: No space left on device. Fix the cause and run the same
+    command again.
     """
     try:
         yield
     except _tensorflow_errors() as error:
-        reason = next((reason for reason in _REASONS if reason in error.message), None)
+        message = getattr(error, "message", "")
+        reason = next((reason for reason in _REASONS if reason in message), None)
         if reason is None:
             raise
-        raise _named(place, reason, remedy) from error
+        raise OSError(f"{place}: {reason}. {remedy}") from error
     except OSError as error:
-        if error.errno is None:  # it is named already
+        if error.errno is None:  # already named
             raise
-        raise _named(error.filename or place, os.strerror(error.errno), remedy) from error
+        name = error.filename or place
+        raise OSError(f"{name}: {os.strerror(error.errno)}. {remedy}") from error
 
 
-def _tensorflow_errors() -> tuple[type[Exception], ...]:
-    """Base class of TensorFlow's errors, or nothing if TensorFlow has not been imported."""
+def _tensorflow_errors() -> tuple[type[BaseException], ...]:
+    """Returns the base class of TensorFlow's errors, or nothing if TensorFlow is not imported."""
     tensorflow = sys.modules.get("tensorflow")
     return () if tensorflow is None else (tensorflow.errors.OpError,)
-
-
-def _named(place, reason, remedy):
-    return OSError(f"{place}: {reason}. {remedy}")

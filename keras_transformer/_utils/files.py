@@ -1,26 +1,26 @@
-"""Files and directories that are there whole or not at all."""
+"""Atomic writing: files and directories that appear complete or not at all."""
 
 import contextlib
 import os
 import pathlib
 import secrets
 import shutil
+from collections.abc import Iterator
+from typing import IO, Any
 
 from keras_transformer._utils.errors import UserError
 
 
 @contextlib.contextmanager
-def atomic_file(path, mode="w"):
-    """Opens `path` for writing what appears there only when all of it is on disk.
+def atomic_file(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[Any]]:
+    """Opens a temporary file that takes the name `path` when the block ends without an error.
 
-    It goes to a file beside it, which is renamed at the end. When anything fails on the way, such
-    as a full disk, that file is removed and whatever stood at `path` is left alone.
+    After an error, such as a full disk, the temporary file is removed, and a file that was at
+    `path` before is unchanged.
 
     Args:
-        path: of the file.
-        mode: "w" for text, written as UTF-8 with LF at the end of lines, or "wb" for bytes.
-
-    Example:
+        path: Path of the file.
+        mode: "w" for text, written as UTF-8 with LF line ends, or "wb" for bytes. Default "w".
 
     >>> import tempfile
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "notes.txt"
@@ -31,10 +31,10 @@ def atomic_file(path, mode="w"):
     >>> path.read_text()
     'all of it'
     """
-    path, temporary = _with_neighbor(path)
+    path, temporary = _with_temporary(path)
     try:
-        text = {} if "b" in mode else {"encoding": "utf-8", "newline": "\n"}
-        with temporary.open(mode, **text) as file:
+        encoding, newline = (None, None) if "b" in mode else ("utf-8", "\n")
+        with temporary.open(mode, encoding=encoding, newline=newline) as file:
             yield file
         _flush_to_disk(temporary)
         temporary.replace(path)
@@ -45,14 +45,12 @@ def atomic_file(path, mode="w"):
 
 
 @contextlib.contextmanager
-def atomic_directory(path):
-    """Yields a temporary directory beside `path` that takes its name when the block ends well.
+def atomic_directory(path: str | os.PathLike[str]) -> Iterator[pathlib.Path]:
+    """Yields a temporary directory that takes the name `path` when the block ends without an error.
 
-    Its files are on the disk before the rename, so that neither a crash nor a full disk leaves half
-    a directory under the final name. After an error the temporary directory is removed. Nothing is
-    ever overwritten: a `path` that exists and is not an empty directory is a `UserError`.
-
-    Example:
+    Its files are on the disk before it is renamed: neither a crash nor a full disk leaves an
+    incomplete directory under the final name. After an error the temporary directory is removed.
+    Anything at `path` except an empty directory is a `UserError`.
 
     >>> import tempfile
     >>> target = pathlib.Path(tempfile.mkdtemp()) / "whole"
@@ -63,10 +61,10 @@ def atomic_directory(path):
     >>> (target / "part.txt").read_text()
     'text'
     """
-    path, temporary = _with_neighbor(path)
+    path, temporary = _with_temporary(path)
     if os.path.lexists(path) and not (path.is_dir() and not any(path.iterdir())):
         raise UserError(
-            f"{path}: exists already. Choose another directory, or remove this one first."
+            "exists already.", where=path, fix="Choose another directory, or remove this one first."
         )
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary.mkdir()
@@ -74,7 +72,7 @@ def atomic_directory(path):
         yield temporary
         for entry in [*temporary.rglob("*"), temporary]:
             _flush_to_disk(entry)
-        # Fails if somebody else has put something there meanwhile.
+        # Fails if another process has created the directory since.
         temporary.rename(path)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
@@ -82,14 +80,14 @@ def atomic_directory(path):
     _flush_to_disk(path.parent)
 
 
-def _with_neighbor(path):
-    """The absolute path, and a hidden one beside it that nobody else uses."""
+def _with_temporary(path: str | os.PathLike[str]) -> tuple[pathlib.Path, pathlib.Path]:
+    """Returns the absolute path, and the path of a new hidden file beside it."""
     path = pathlib.Path(os.path.abspath(path))
     return path, path.with_name(f".{path.name}.{secrets.token_hex(8)}")
 
 
-def _flush_to_disk(path):
-    """A file's bytes, or the names in a directory, are on the disk when this returns."""
+def _flush_to_disk(path: pathlib.Path) -> None:
+    """Waits until the content of a file, or the entries of a directory, are on the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -1,4 +1,4 @@
-"""Signals that are answered by a function, for a while."""
+"""Settings and properties of the process: cores, memory allocator, oneDNN, signals, commands."""
 
 import contextlib
 import ctypes
@@ -9,44 +9,42 @@ import resource
 import shutil
 import signal
 import sys
+from collections.abc import Callable, Iterable, Iterator
 
-# By mallopt(3) of glibc.
+# Parameters of mallopt(3) in glibc.
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -2, -3, -8
-# Larger ones than any tensor of a training step are still given back to the system.
+# Larger blocks than any tensor of a training step are still returned to the system.
 _LARGEST_KEPT = 2**28
 _ALLOCATOR_VARIABLES = ("MALLOC_", "GLIBC_TUNABLES", "LD_PRELOAD")
 
 
-def available_cores():
-    """The numbers of the cores that this process may use."""
+def available_cores() -> list[int]:
+    """Returns the numbers of the cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return sorted(os.sched_getaffinity(0))
     return list(range(os.cpu_count() or 1))
 
 
-def prepare_process():
-    """Does all of this module that can still be done; it is most before TensorFlow is imported."""
+def prepare_process() -> None:
+    """Applies `keep_freed_memory`, and `use_onednn` if TensorFlow has not been imported yet."""
     keep_freed_memory()
     if "tensorflow" not in sys.modules:
         use_onednn()
 
 
-def keep_freed_memory():
-    """Has the process keep the memory that it frees, for the next time that it needs some.
+def keep_freed_memory() -> bool:
+    """Makes the allocator keep freed memory for the next allocation; returns whether it does.
 
-    TensorFlow frees what a step has computed, and asks for as much again in the next. By default
-    the memory goes back to the system in between, which then has to clear every page of it anew:
-    on one core that was a fifth of the time of a training step. Nothing happens where there is no
-    glibc, or where the user has given the allocator settings of their own.
-
-    Returns:
-        Whether anything was set.
+    TensorFlow frees the results of a step and allocates as much again in the next. By default, the
+    memory is returned to the system in between, which then has to clear every page: on one core
+    that took a fifth of a training step. Nothing happens without glibc, or if the environment has
+    settings for the allocator.
     """
     if any(name.startswith(_ALLOCATOR_VARIABLES) for name in os.environ):
         return False
     with contextlib.suppress(OSError, AttributeError):
         mallopt = ctypes.CDLL("libc.so.6").mallopt
-        # One arena: those of threads give memory back whatever is set.
+        # One arena: the arenas of threads return memory regardless of these settings.
         settings = {
             _M_ARENA_MAX: 1,
             _M_MMAP_THRESHOLD: _LARGEST_KEPT,
@@ -58,21 +56,16 @@ def keep_freed_memory():
     return False
 
 
-def use_onednn():
-    """Has TensorFlow use oneDNN's kernels where they are faster: on x86 with AVX2 and FMA.
+def use_onednn() -> bool:
+    """Makes TensorFlow use oneDNN on x86 processors with AVX2 and FMA; returns whether it does.
 
-    TensorFlow itself does so on newer Intel processors only. The environment variable
-    TF_ENABLE_ONEDNN_OPTS, if it is set, says what the user wants.
-
-    Returns:
-        Whether it was set here.
-
-    Raises:
-        RuntimeError: if TensorFlow is there already, which reads the variable once.
+    There oneDNN is faster, but TensorFlow itself uses it on newer Intel processors only. The
+    environment variable TF_ENABLE_ONEDNN_OPTS, if it is set, takes precedence. TensorFlow reads the
+    variable once, so it is a `RuntimeError` if TensorFlow has been imported already.
     """
     if "tensorflow" in sys.modules:
         raise RuntimeError(
-            "TensorFlow has been imported, and decides then whether it uses oneDNN. Set "
+            "oneDNN cannot be enabled after TensorFlow has been imported. Set "
             "TF_ENABLE_ONEDNN_OPTS=1 in the environment instead."
         )
     if "TF_ENABLE_ONEDNN_OPTS" in os.environ or not {"avx2", "fma"} <= _processor_flags():
@@ -81,8 +74,8 @@ def use_onednn():
     return True
 
 
-def _processor_flags():
-    """What the processor can do, in Linux' names; nothing where that is not known."""
+def _processor_flags() -> set[str]:
+    """Returns the processor's features by Linux' names; empty if they are not known."""
     if platform.machine() != "x86_64":
         return set()
     with contextlib.suppress(OSError):
@@ -92,11 +85,11 @@ def _processor_flags():
     return set()
 
 
-def command_line():
-    """How this package's own command is started.
+def command_line() -> list[str]:
+    """Returns the command that starts `keras-transformer`.
 
-    It is the one that runs, if one does. Otherwise it is beside the interpreter; but where packages
-    are installed for a user, or for a whole system, commands are elsewhere on the path.
+    It is the running command, if this process is one. Otherwise it is the one beside the
+    interpreter, or, for packages installed for a user or the system, the one on the PATH.
     """
     beside = pathlib.Path(sys.executable).with_name("keras-transformer")
     running = pathlib.Path(sys.argv[0])
@@ -105,20 +98,16 @@ def command_line():
     return [str(beside) if beside.is_file() else shutil.which(beside.name) or str(beside)]
 
 
-def peak_memory():
-    """The most memory that this process has held so far, in MB as the peers count them."""
+def peak_memory() -> int:
+    """Returns the largest resident memory of this process so far, in MiB."""
     return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 
 
 @contextlib.contextmanager
-def answered_signals(numbers, answer):
-    """Inside this block signals call a function; afterwards they do what they did before.
+def answered_signals(numbers: Iterable[int], answer: Callable[[int], object]) -> Iterator[None]:
+    """Calls `answer` with the number of each of these signals that comes inside the block.
 
-    A signal that is ignored, as SIGHUP under `nohup`, stays ignored.
-
-    Args:
-        numbers: of the signals.
-        answer: a function of a signal's number.
+    A signal that is ignored, such as SIGHUP under `nohup`, stays ignored.
     """
     old = {
         number: signal.signal(number, lambda number, _: answer(number))

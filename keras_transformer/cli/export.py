@@ -5,12 +5,13 @@
   keras-transformer export runs/dates --to saved_models/dates_here --xla
 
 The next version, such as saved_models/dates/1, appears when it is complete: a clean process has
-loaded it and given the same answers as the model in memory. TensorFlow Serving loads it as it is;
-so does TensorFlow from any other language. See saved_models/README.md for the signatures.
+loaded it and given the same answers as the model in memory. TensorFlow Serving loads it as it is,
+and so does TensorFlow in any other language. saved_models/README.md describes the signatures.
 """
 
+import argparse
+
 from keras_transformer._utils.checks import require_integer
-from keras_transformer._utils.errors import UserError
 from keras_transformer.cli.text_input import (
     add_search_options,
     run_with_tensorflow,
@@ -20,13 +21,19 @@ from keras_transformer.cli.text_input import (
 SUMMARY = "write a trained model as a SavedModel: strings in, strings out"
 
 
-def add_arguments(parser):
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run_directory", metavar="RUN", help="the directory of a training run")
     parser.add_argument(
         "--to",
         required=True,
         metavar="DIR",
-        help="where the versions of this model are, such as saved_models/NAME",
+        help="directory of all versions of this model, such as saved_models/NAME",
+    )
+    parser.add_argument(
+        "--format",
+        metavar="NAME",
+        default="saved_model",
+        help="a registered export format (default: %(default)s)",
     )
     parser.add_argument("--version", type=int, metavar="N", help="default: the next number")
     add_search_options(parser)
@@ -34,56 +41,54 @@ def add_arguments(parser):
         "--max-source-tokens",
         type=int,
         metavar="N",
-        help="longer texts are cut (default: the model's max_length; of a language model, what "
-        "--max-length leaves of it, but half of it at least)",
+        help="longer texts are cut (default: the model's max_length; for a language model, what "
+        "--max-length leaves of it, but at least half of it)",
     )
     parser.add_argument(
         "--weights",
         choices=("float32", "float16", "bfloat16"),
-        default="float32",
-        help="the type they are stored in; what it changes is measured (default: %(default)s)",
+        help="dtype in which weights are stored; the effect is measured (default: float32)",
     )
     parser.add_argument(
         "--xla",
         action="store_true",
-        help="let XLA compile the search: faster, but not for TensorFlow Serving",
+        help="compile the search with XLA: faster, but not for TensorFlow Serving",
     )
     parser.add_argument(
         "--portable",
         action="store_true",
-        help="insist on core operations: no tensorflow-text is needed; for models of bytes",
+        help="require core operations, so that tensorflow-text is not needed; for models of bytes",
     )
 
 
-def run(arguments):
+def run(arguments: argparse.Namespace) -> None:
     run_with_tensorflow(export, arguments)
 
 
-def export(arguments):
-    """Loads the run, exports it and says where it is."""
+def export(arguments: argparse.Namespace) -> None:
+    """Loads the run, exports it and prints where the export is."""
     from keras_transformer._utils.errors import named_file_errors
     from keras_transformer.decoding import SearchSettings
     from keras_transformer.export import TextLimits, TrainedModel, export_model
 
-    settings = {"version": arguments.version, "weights": arguments.weights}
-    try:
-        searching = search_settings(arguments)
-        SearchSettings(**searching)  # mistakes are told before anything is loaded
-        if arguments.max_source_tokens is not None:
-            settings["limits"] = TextLimits(tokens=arguments.max_source_tokens)
-        if arguments.version is not None:
-            require_integer("version", arguments.version, 0)
-    except ValueError as error:
-        raise UserError(str(error)) from error
+    # Only settings that were given, since other formats may not have them.
+    given = {name: getattr(arguments, name) for name in ("weights", "xla", "portable")}
+    settings = {name: value for name, value in given.items() if value}
+    # Mistakes in settings are reported before anything is loaded.
+    searching = search_settings(arguments)
+    SearchSettings(**searching)
+    if arguments.max_source_tokens is not None:
+        name = "max_source_tokens"
+        tokens = require_integer(name, arguments.max_source_tokens, minimum=1)
+        settings["limits"] = TextLimits(tokens=tokens)
+    if arguments.version is not None:
+        require_integer("version", arguments.version, minimum=0)
     trained = TrainedModel.load(arguments.run_directory)
     if searching:
-        try:
-            settings["search"] = trained.search_settings(**searching)
-        except ValueError as error:  # what is given and what the recipe says do not go together
-            raise UserError(f"With the search of the run's recipe: {error}") from error
-    with named_file_errors(arguments.to, remedy="Put that right, and export again."):
+        settings["search"] = trained.search_settings(**searching)
+    with named_file_errors(arguments.to, remedy="Fix the cause and export again."):
         path = export_model(
-            trained, arguments.to, **settings, xla=arguments.xla, portable=arguments.portable
+            trained, arguments.to, arguments.format, version=arguments.version, **settings
         )
     print(f"Exported: {path}")
     print(f"Next: keras-transformer verify {path}")

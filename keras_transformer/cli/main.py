@@ -1,78 +1,85 @@
-"""`keras-transformer VERB …`: finds the verb, runs it, turns what goes wrong into exit codes."""
+"""Entry point of the command line: the parser of all verbs, and the rendering of all errors."""
 
 import argparse
 import contextlib
 import importlib
 import os
 import sys
+from collections.abc import Iterator, Sequence
+from typing import NoReturn
 
 from keras_transformer import __version__
 from keras_transformer._utils.errors import UserError
 from keras_transformer.cli.text_output import forget, open_closed_streams, tell
+from keras_transformer.trainer.signals import StopSignal, TrainingFailed, TrainingStopped
 
-
-def import_tensorflow_quietly():
-    """Imports TensorFlow and Keras without a word, unless the user has asked for their log.
-
-    Most lines stop at `TF_CPP_MIN_LOG_LEVEL=3`; some are written to file descriptor 2 by C++ code
-    before any setting is read, so it is pointed elsewhere during the import alone. Keras gets the
-    backend that the package needs, whatever is set for other programs, and a GPU's memory is taken
-    as it is needed.
-    """
-    os.environ["KERAS_BACKEND"] = "tensorflow"
-    # By default a process takes a GPU's whole memory, and a replay of its export would find none.
-    os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")
-    is_quiet = os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3") == "3"
-    with silent_standard_error() if is_quiet else contextlib.nullcontext():
-        importlib.import_module("keras")
-
-
-@contextlib.contextmanager
-def silent_standard_error():
-    """What is written to file descriptor 2 inside, by Python or by C++, is lost."""
-    sys.stderr.flush()
-    kept = os.dup(2)
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    try:
-        os.dup2(nowhere, 2)
-        yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(nowhere)
-        os.close(kept)
-
-
-#: Each is a module beside this one, with SUMMARY, `add_arguments(parser)` and `run(arguments)`,
-#: which returns an exit code if that is not 0. None may import TensorFlow before `run`.
+#: Each verb is a module of this package with `SUMMARY`, `add_arguments(parser)` and
+#: `run(arguments)`, which returns the exit code, or None for 0. No module imports TensorFlow before
+#: `run` is called.
 VERBS = (
-    "models",
-    "data",
-    "train",
-    "export",
-    "verify",
-    "translate",
-    "evaluate",
-    "score",
-    "explain",
-    "compare",
+    *("models", "data", "train", "export", "verify"),
+    *("translate", "evaluate", "score", "explain", "compare"),
 )
 
 
-class HelpOfVerbs(argparse.HelpFormatter):
-    """Puts the longest verb and its summary on one line, as all the others."""
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs a verb and returns the exit code.
 
-    def add_argument(self, action):
+    The exit code is 0 (success), 1 (failure), 2 (a mistake of the user), or 128 plus the number of
+    the signal that ended the command: 130 (Ctrl-C), 143 (SIGTERM) or 129 (the terminal was closed).
+
+    Args:
+        arguments: Arguments of the command. Default: those of the process.
+    """
+    open_closed_streams()
+    options = make_parser().parse_args(arguments)
+    try:
+        exit_code = options.run(options) or 0
+        sys.stdout.flush()
+    except UserError as error:
+        exit_code = 2
+        tell(f"keras-transformer: {error}")
+    except TrainingStopped as stopped:
+        tell(stopped)
+        end_at_once(stopped.exit_code)
+    except BrokenPipeError:  # the reader of standard output, such as `head`, has ended
+        exit_code = 0
+        forget(sys.stdout)
+    except (TrainingFailed, OSError) as error:  # a loss that is not finite, a full disk
+        exit_code = 1
+        tell(f"keras-transformer: {error}")
+    except StopSignal as stop:
+        tell("Interrupted; there was nothing to save. Run the same command to resume.")
+        end_at_once(stop.exit_code)
+    except KeyboardInterrupt:
+        end_at_once(130)
+    return exit_code
+
+
+def end_at_once(exit_code: int) -> NoReturn:
+    """Ends the process without waiting for its threads, which may be busy in C++ code."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError):
+            stream.flush()
+    os._exit(exit_code)
+
+
+class _HelpFormatter(argparse.HelpFormatter):
+    """Formatter that puts each verb and its summary on one line."""
+
+    def add_argument(self, action: argparse.Action) -> None:
         super().add_argument(action)
-        # argparse forgets that verbs are indented when it looks for the longest.
+        # argparse does not count the indentation of verbs when it computes the column of summaries.
         self._action_max_length = max(self._action_max_length, 4 + max(map(len, VERBS)))
 
 
-def make_parser():
+def make_parser() -> argparse.ArgumentParser:
+    """Returns the parser of the command line with all verbs."""
     parser = argparse.ArgumentParser(
         prog="keras-transformer",
         description="Build, train, watch and serve Transformers in TensorFlow and Keras 3.",
-        epilog="`keras-transformer VERB --help` tells all about a verb.",
-        formatter_class=HelpOfVerbs,
+        epilog="`keras-transformer VERB --help` explains a verb and its options.",
+        formatter_class=_HelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
@@ -89,34 +96,34 @@ def make_parser():
     return parser
 
 
-def main(arguments=None):
-    """Returns the exit code.
+def import_tensorflow_quietly() -> None:
+    """Imports TensorFlow and Keras without log lines, unless TF_CPP_MIN_LOG_LEVEL asks for them.
 
-    It is 0, 1 (failed), 2 (the user's mistake), or by the signal that came: 130 (Ctrl-C), 143
-    (SIGTERM) or 129 (the terminal is gone).
+    C++ code writes some lines to file descriptor 2 before it reads any setting, so the descriptor
+    is redirected during the import. Keras gets the TensorFlow backend, whatever is set for other
+    programs, and GPU memory is allocated as it is needed.
     """
-    open_closed_streams()
-    arguments = make_parser().parse_args(arguments)
-    exit_code = 0
+    os.environ["KERAS_BACKEND"] = "tensorflow"
+    # By default a process allocates all memory of a GPU, which leaves none for replaying an export.
+    os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")
+    is_quiet = os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3") == "3"
+    with _silent_standard_error() if is_quiet else contextlib.nullcontext():
+        importlib.import_module("keras")
+
+
+@contextlib.contextmanager
+def _silent_standard_error() -> Iterator[None]:
+    """Discards what Python or C++ code writes to file descriptor 2 inside the block."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
     try:
-        exit_code = arguments.run(arguments) or 0
-        sys.stdout.flush()
-    except UserError as error:
-        exit_code = 2
-        tell(f"keras-transformer: {error}")
-    except BrokenPipeError:  # the reader, `head` say, has had enough
-        forget(sys.stdout)
-    except OSError as error:  # a full disk, a network drive that has gone
-        exit_code = 1
-        tell(f"keras-transformer: {error}")
-    except KeyboardInterrupt as interrupt:
-        # At once: what had to be tidied up has been, and a thread may still be busy in C++.
-        for stream in (sys.stdout, sys.stderr):
-            with contextlib.suppress(OSError):
-                stream.flush()
-        # The trainer's says by which signal it came.
-        os._exit(getattr(interrupt, "exit_code", 130))
-    return exit_code
+        os.dup2(nowhere, 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(nowhere)
+        os.close(kept)
 
 
 if __name__ == "__main__":

@@ -1,30 +1,28 @@
-"""Lists the presets of a model, with their sizes and the number of their parameters.
+"""Lists the sizes of a model and the number of their parameters.
 
-The Transformer's presets `base` and `big` are those of "Attention Is All You Need"; with their
+The Transformer's sizes `base` and `big` are those of "Attention Is All You Need"; with their
 vocabulary of 37,000 tokens, which is the default here, the paper counts 65 and 213 million
 parameters.
 """
 
-from keras_transformer._utils.checks import require_positive_integer
-from keras_transformer._utils.errors import UserError
+import argparse
+from collections.abc import Iterator
 
-SUMMARY = "list the presets and count their parameters"
-MODELS = (
-    "Transformer",
-    "RecurrentSeq2Seq",
-    "ConvolutionalSeq2Seq",
-    "LanguageModel",
-    "TextEncoder",
-)
+from keras_transformer._utils.checks import require_choice, require_positive_integer
+from keras_transformer.cli.text_input import run_with_tensorflow
+
+SUMMARY = "list the sizes of models and count their parameters"
+
+HEADINGS = ("size", "layers", "hidden dim", "intermediate dim", "heads", "parameters")
 
 
-def add_arguments(parser):
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "model",
         nargs="?",
-        choices=MODELS,
-        default=MODELS[0],
-        help=f"{', '.join(MODELS)} (default: %(default)s)",
+        metavar="MODEL",
+        default="Transformer",
+        help="class of models, such as LanguageModel or TextEncoder (default: %(default)s)",
     )
     parser.add_argument(
         "--vocabulary-size",
@@ -35,36 +33,39 @@ def add_arguments(parser):
     )
 
 
-def run(arguments):
-    try:
-        require_positive_integer("--vocabulary-size", arguments.vocabulary_size)
-    except ValueError as error:
-        raise UserError(str(error)) from error
-    from keras_transformer.cli.main import import_tensorflow_quietly
-
-    import_tensorflow_quietly()
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(title=f"{arguments.model} with a vocabulary of {arguments.vocabulary_size:,}")
-    table.add_column("preset")
-    for heading in ("layers", "width", "feed-forward", "heads", "parameters"):
-        table.add_column(heading, justify="right")
-    for row in describe_presets(arguments.model, arguments.vocabulary_size):
-        table.add_row(*(f"{value:,}" if isinstance(value, int) else value for value in row))
-    Console().print(table)
+def run(arguments: argparse.Namespace) -> None:
+    require_positive_integer("--vocabulary-size", arguments.vocabulary_size)
+    run_with_tensorflow(list_sizes, arguments)
 
 
-def describe_presets(model, vocabulary_size):
-    """Yields name, layers, width, feed-forward width, heads and parameters of each preset.
+def list_sizes(arguments: argparse.Namespace) -> None:
+    """Prints a table of the sizes of a class of models."""
+    from keras_transformer._utils.console import print_rendered, print_table
 
-    What a model does not have is a dash.
+    rows = [
+        [f"{value:,}" if isinstance(value, int) else value for value in row]
+        for row in describe_sizes(arguments.model, arguments.vocabulary_size)
+    ]
+    title = f"{arguments.model} with a vocabulary of {arguments.vocabulary_size:,}"
+    numbers = range(1, len(HEADINGS))
+    print_rendered(lambda each: print_table(each, HEADINGS, rows, title=title, right=numbers))
+
+
+def describe_sizes(model: str, vocabulary_size: int) -> Iterator[tuple[str | int, ...]]:
+    """Yields size, layers, hidden and intermediate dimension, heads and parameters of each size.
+
+    A setting that the model does not have is a dash.
+
+    Args:
+        model: name of a class of models.
+        vocabulary_size: number of tokens.
     """
-    from keras_transformer import models
+    from keras_transformer.models import MODELS
 
-    model_class = getattr(models, model)
-    for name in model_class.config_class.presets:
-        config = model_class.config_class.preset(name, vocabulary_size=vocabulary_size)
+    model_class = MODELS[require_choice("MODEL", model, MODELS)]
+    for name in model_class.config_class.sizes:
+        built = model_class.from_size(name, vocabulary_size=vocabulary_size)
+        config = built.config
         layers = "+".join(str(getattr(config, field)) for field in config.depth_fields)
         sizes = (getattr(config, field, "-") for field in ("intermediate_dim", "num_heads"))
-        yield name, layers, config.hidden_dim, *sizes, model_class(config).count_params()
+        yield name, layers, config.hidden_dim, *sizes, built.count_params()

@@ -1,22 +1,24 @@
-"""Tells how likely a model finds given translations: log-probability and perplexity of each line.
+"""Scores given translations: log-probability and perplexity of each line.
 
   keras-transformer score runs/dates --source test.de --target test.en
   keras-transformer score saved_models/dates --source test.de --target test.en --format jsonl
   keras-transformer score saved_models/story --target stories.txt
 
-Line n of the source goes with line n of the target; both are UTF-8 text, plain or gzip. A source
-whose name ends with .conllu is read sentence by sentence, and a model that reads trees sees them.
-For a language model the source is what each text begins with, and may be left out. Each line gets
-its log-probability (natural logarithm, the sum over its tokens), its tokens (the end included), and
-its perplexity: exp of minus the log-probability by the number of tokens. That of all lines together
-is told on standard error.
+Line n of the source belongs to line n of the target; both are UTF-8 text, plain or gzip. A source
+whose name ends with .conllu is read sentence by sentence, and a model that reads trees gets the
+trees. For a language model, the source is the beginning of each text, and may be left out. Each
+line gets its log-probability (natural logarithm, the sum over its tokens), its number of tokens
+(the end token included), and its perplexity: exp of minus the log-probability divided by the number
+of tokens. The result of all lines together is printed on standard error.
 """
 
+import argparse
 import contextlib
 import itertools
 import json
 import math
 import sys
+from typing import TYPE_CHECKING
 
 from keras_transformer._utils.errors import UserError
 from keras_transformer.cli.text_input import (
@@ -28,51 +30,56 @@ from keras_transformer.cli.text_input import (
     run_with_tensorflow,
 )
 
+if TYPE_CHECKING:
+    from keras_transformer.inference import Score
+
 SUMMARY = "log-probability and perplexity of given translations"
 
 FORMATS = ("tsv", "jsonl")
 
 
-def add_arguments(parser):
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_model_argument(parser)
     parser.add_argument("--source", metavar="FILE", help="may be left out for a language model")
-    parser.add_argument("--target", metavar="FILE", required=True, help="what to score")
+    parser.add_argument("--target", metavar="FILE", required=True, help="texts to score")
     parser.add_argument(
         "--format", choices=FORMATS, default=FORMATS[0], help="default: %(default)s"
     )
     add_line_arguments(parser)
 
 
-def run(arguments):
+def run(arguments: argparse.Namespace) -> None:
     require_whole_numbers(arguments, 1, "batch_size")
     run_with_tensorflow(score, arguments)
 
 
-def score(arguments):
-    """Scores all lines, writes a row for each, and tells the score of all."""
+def score(arguments: argparse.Namespace) -> None:
+    """Scores all lines, prints a row for each, and reports the score of all."""
     from keras_transformer.cli.text_input import line_progress
     from keras_transformer.cli.text_output import open_output
-    from keras_transformer.inference.readers import LineReader, as_sources, require_parallel
-    from keras_transformer.inference.scoring import Score, score_pairs
+    from keras_transformer.inference import LineReader, Score, score_pairs
+    from keras_transformer.inference.readers import as_sources, require_parallel
     from keras_transformer.inference.translation import WINDOW
 
     files = [path for path in (arguments.source, arguments.target) if path is not None]
     total = require_parallel(files, arguments.encoding_errors)
     text_model = open_model(arguments.model)
-    if arguments.source is None and text_model.kind != "LanguageModel":
+    text_model.require("score")
+    if arguments.source is None and not text_model.is_language_model:
         raise UserError(
-            f"{text_model.name}: is a {text_model.kind}, which scores a target with its source. "
-            "Give it with --source."
+            f"a {text_model.kind} scores a target with its source.",
+            where=text_model.name,
+            fix="Give it with --source.",
         )
     everything = Score(0.0, 0)
     with contextlib.ExitStack() as stack:
         readers = [
             stack.enter_context(LineReader(path, arguments.encoding_errors)) for path in files
         ]
-        columns = [itertools.repeat("", total), *readers]
-        if arguments.source:
-            columns = [as_sources(readers[0], arguments.source, text_model), readers[1]]
-        scores = score_pairs(text_model, *columns, window=arguments.batch_size or WINDOW)
+        sources, targets = itertools.repeat("", total), readers[-1]
+        if arguments.source is not None:
+            sources = as_sources(readers[0], arguments.source, text_model)
+        scores = score_pairs(text_model, sources, targets, arguments.batch_size or WINDOW)
         with open_output(None) as write, line_progress("Scoring", total, None) as advance:
             for number, one in enumerate(scores, start=1):
                 write(format_score(number, one, arguments.format))
@@ -87,7 +94,7 @@ def score(arguments):
     )
 
 
-def format_score(number, score, form):
+def format_score(number: int, score: "Score", form: str) -> str:
     """Returns the row of a line, its end included.
 
     >>> from keras_transformer.inference import Score

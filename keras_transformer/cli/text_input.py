@@ -1,105 +1,131 @@
-"""A bar that tells a person who waits how many lines are done."""
+"""Options and helpers of the verbs that run a text model."""
 
+import argparse
 import contextlib
 import sys
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
 
 from keras_transformer._utils.checks import require_integer
 from keras_transformer._utils.errors import UserError
 
-_OPTIONS = {
-    "beams": (int, "N", "hypotheses side by side; 1 is greedy (default: 4)"),
-    "length_penalty": (float, "A", "the larger, the longer the texts (default: 0.6)"),
-    "coverage_penalty": (float, "B", "against leaving parts of the source out (default: 0)"),
+if TYPE_CHECKING:
+    from keras_transformer.inference import LineReader, TextModel
+
+# Fields of `SearchSettings`: type, placeholder and help of their options.
+_SEARCH_OPTIONS: dict[str, tuple[Callable[[str], Any], str, str]] = {
+    "method": (str, "NAME", "registered search (default: beam)"),
+    "beams": (int, "N", "hypotheses that are followed at once; 1 is greedy search (default: 4)"),
+    "length_penalty": (float, "A", "larger values prefer longer texts (default: 0.6)"),
+    "coverage_penalty": (float, "B", "penalty for ignored parts of the source (default: 0)"),
     "max_length": (
         int,
         "N",
-        "tokens at most (default: the model's; a language model's: 256, or half)",
+        "maximum number of tokens (default: the model's; a language model's: 256, or half of it)",
     ),
-    "max_length_ratio": (float, "R", "and at most R times the source's tokens … (default: 1)"),
-    "max_length_margin": (int, "N", "… and N more (default: 50)"),
-    "min_length": (int, "N", "tokens at least (default: 1)"),
-    "min_length_ratio": (float, "R", "and at least R times the source's (default: 0)"),
-    "no_repeat_ngram": (int, "N", "no N tokens in a row come twice (default: no such rule)"),
-    "repetition_penalty": (float, "F", "at least 1: makes old tokens less likely (default: 1)"),
+    "max_length_ratio": (float, "R", "maximum relative to the source's tokens … (default: 1)"),
+    "max_length_margin": (int, "N", "… and tokens added to it (default: 50)"),
+    "min_length": (int, "N", "minimum number of tokens (default: 1)"),
+    "min_length_ratio": (float, "R", "minimum relative to the source's tokens (default: 0)"),
+    "no_repeat_ngram": (int, "N", "no sequence of N tokens occurs twice (default: no limit)"),
+    "repetition_penalty": (float, "F", "at least 1: penalty for repeated tokens (default: 1)"),
+    "top_k": (int, "K", "sampling draws among the K most likely tokens (default: all)"),
+    "top_p": (float, "P", "sampling draws among the tokens with total probability P (default: 1)"),
 }
 
 
-def add_search_options(parser):
+def add_search_options(parser: argparse.ArgumentParser) -> None:
     """Adds an option for each field of `SearchSettings`."""
     group = parser.add_argument_group(
         "search",
-        "A run searches as its recipe says, and an export as it was told when it was made. The "
-        "defaults are those of a run without a recipe.",
+        "The search of a run is set by its recipe, and the search of an export when it is written. "
+        "The defaults are those of a run without a recipe.",
     )
-    for name, (kind, letter, text) in _OPTIONS.items():
-        group.add_argument("--" + name.replace("_", "-"), type=kind, metavar=letter, help=text)
+    for name, (kind, letter, text) in _SEARCH_OPTIONS.items():
+        group.add_argument(option_of(name), type=kind, metavar=letter, help=text)
 
 
-def search_settings(arguments):
-    """The fields of `SearchSettings` that were given, as a dictionary."""
-    given = {name: getattr(arguments, name) for name in _OPTIONS}
+def search_settings(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Returns the fields of `SearchSettings` that were given."""
+    given = {name: getattr(arguments, name) for name in _SEARCH_OPTIONS}
     return {name: value for name, value in given.items() if value is not None}
 
 
-def add_model_argument(parser):
+def add_model_argument(parser: argparse.ArgumentParser) -> None:
+    """Adds the positional argument MODEL."""
     parser.add_argument("model", metavar="MODEL", help="a run directory or an export")
 
 
-def add_line_arguments(parser):
-    """Adds how lines are read, and how many the model is given."""
+def add_line_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the options for reading lines and for the size of batches."""
     lines = parser.add_argument_group("lines")
     lines.add_argument(
         "--encoding-errors",
         choices=("error", "replace"),
         default="error",
-        help="what to do with bytes that are not UTF-8 (default: %(default)s)",
+        help="treatment of bytes that are not UTF-8 (default: %(default)s)",
     )
     lines.add_argument(
         "--batch-size",
         type=int,
         metavar="N",
-        help="lines given to the model at once, at most (default: 1024)",
+        help="maximum number of lines given to the model at once (default: 1024)",
     )
 
 
-def require_whole_numbers(arguments, minimum, *names):
+def option_of(name: str) -> str:
+    """Returns the option of an argument.
+
+    >>> option_of("max_length")
+    '--max-length'
+    """
+    return "--" + name.replace("_", "-")
+
+
+def require_whole_numbers(arguments: argparse.Namespace, minimum: int, *names: str) -> None:
     """Raises a `UserError` if one of the arguments is given and below `minimum`."""
     for name in names:
         value = getattr(arguments, name)
         if value is not None:
-            try:
-                require_integer("--" + name.replace("_", "-"), value, minimum)
-            except ValueError as error:
-                raise UserError(str(error)) from error
+            require_integer(option_of(name), value, minimum)
 
 
-def run_with_tensorflow(function, arguments):
-    """Calls `function(arguments)` when TensorFlow is there; messages call arguments options."""
+def run_with_tensorflow(
+    function: Callable[[argparse.Namespace], int | None], arguments: argparse.Namespace
+) -> int | None:
+    """Imports TensorFlow and calls `function(arguments)`; errors name options, not arguments."""
     from keras_transformer.cli.main import import_tensorflow_quietly
 
     import_tensorflow_quietly()
-    from keras_transformer.cli.data import with_options
+    with named_options(arguments):
+        return function(arguments)
 
+
+@contextlib.contextmanager
+def named_options(arguments: argparse.Namespace) -> Iterator[None]:
+    """Renames the arguments of a `UserError` inside the block to the options of the command."""
     try:
-        function(arguments)
+        yield
     except UserError as error:
-        raise UserError(with_options(str(error), arguments)) from error
+        raise error.renamed({name: option_of(name) for name in vars(arguments)}) from error
 
 
-def open_model(path, **search_settings):
-    """Opens a text model; settings that its search cannot have are a mistake of the user's."""
-    from keras_transformer.export import open_text_model
+def open_model(path: str, **search_settings: Any) -> "TextModel":
+    """Opens a run directory or an export.
 
-    if not search_settings:
-        return open_text_model(path)
-    try:
-        return open_text_model(path, **search_settings)
-    except ValueError as error:
-        raise UserError(str(error)) from error
+    Args:
+        path: of the model.
+        **search_settings: fields of `SearchSettings`, for a run. They are checked first.
+    """
+    from keras_transformer.decoding import SearchSettings
+    from keras_transformer.inference import load
+
+    SearchSettings(**search_settings)
+    return load(path).with_search(**search_settings)
 
 
-def note_replaced(lines):
-    """Tells how much of what a `LineReader` has read was no UTF-8, if anything was."""
+def note_replaced(lines: "LineReader") -> None:
+    """Reports how many byte sequences of a `LineReader` were not UTF-8, if there were any."""
     if lines.replaced:
         print(
             f"{lines.name}: {lines.replaced:,} byte sequences were not UTF-8 and became U+FFFD.",
@@ -108,15 +134,17 @@ def note_replaced(lines):
 
 
 @contextlib.contextmanager
-def line_progress(what, total, output):
-    """Yields a function to be called with the number of lines that have been done meanwhile.
+def line_progress(
+    task: str, total: int | None, output: object | None
+) -> Iterator[Callable[[int], None]]:
+    """Yields a function that advances a progress bar by a number of lines.
 
     The bar is drawn on standard error, if that is a terminal on which nothing else is written.
 
     Args:
-        what: is being done.
-        total: The number of lines, or None if nobody knows.
-        output: The file to which results go; None for standard output.
+        task: description of the work.
+        total: number of lines, or None if it is unknown.
+        output: file to which results are written; None for standard output.
     """
     from rich.console import Console
     from rich.progress import (
@@ -125,8 +153,9 @@ def line_progress(what, total, output):
         Progress,
         TextColumn,
         TimeElapsedColumn,
-        TimeRemainingColumn,
     )
+
+    from keras_transformer._utils.progress import TimeLeftColumn
 
     console = Console(stderr=True)
     is_shared = output is None and sys.stdout.isatty()
@@ -135,14 +164,14 @@ def line_progress(what, total, output):
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
-        TimeRemainingColumn(),
+        TimeLeftColumn(),
         console=console,
         transient=True,
-        # Otherwise what is printed on standard output would go where the bar is.
+        # With redirection, standard output would be printed where the bar is.
         redirect_stdout=False,
         redirect_stderr=False,
         disable=is_shared or not console.is_terminal or console.is_dumb_terminal,
     )
     with progress:
-        task = progress.add_task(what, total=total)
-        yield lambda lines: progress.advance(task, lines)
+        number = progress.add_task(task, total=total)
+        yield lambda lines: progress.advance(number, lines)

@@ -6,118 +6,97 @@
   keras-transformer train my.yaml --run runs/second_try
   keras-transformer train my.yaml --dry-run
 
-A recipe is a YAML file, or the name of one that comes with the package (quickstart). It is checked
-whole before any work starts; each --set replaces one of its values. --dry-run builds everything,
-makes two updates and leaves nothing behind.
+RECIPE is a YAML file, or quickstart, the recipe that comes with the package. The whole recipe is
+checked before training starts. Each --set replaces one of its values.
 
-All that belongs to a run is in its directory: the recipe as it was understood, vocabulary, token
-cache, checkpoints, TensorBoard's logs, metrics as JSON lines and, unless the recipe sends it
-elsewhere, the export. Watch it with `tensorboard --logdir DIR`. The progress goes to standard
-error, the summary to standard output.
+The run directory contains the recipe with all defaults, the vocabulary, the token cache,
+checkpoints, TensorBoard logs, metrics as JSON lines and, unless the recipe names another directory,
+the export. `tensorboard --logdir DIR` shows the logs. Progress is written to standard error, the
+summary to standard output.
 
-Nothing is lost: Ctrl-C, SIGTERM or a closed terminal end the training after the update under way,
-when all is saved; a second Ctrl-C ends it at once. Whatever has ended it, the same command goes on
-from the last checkpoint, and the result is the same as without the break. A run directory whose
-recipe is another one is refused, and the difference shown.
+Ctrl-C, SIGTERM or closing the terminal stops the training after the current step and saves a
+checkpoint; a second Ctrl-C stops at once. The same command resumes from the last checkpoint, with
+the same result as without the interruption. If the recipe has changed since, the command shows the
+differences and stops.
 
-Exit codes: 0 trained, 1 failed (a loss that is not finite, a full disk), 2 a mistake in the recipe
-or the files, 130, 143 or 129 stopped by Ctrl-C, SIGTERM or the terminal's end.
+Exit codes: 0 success; 1 failure (a loss that is not finite, a full disk); 2 a mistake in the recipe
+or the files; 130, 143 or 129 stopped by Ctrl-C, SIGTERM or the closing of the terminal.
 """
 
+import argparse
 import contextlib
 import logging
 import pathlib
 import sys
 import warnings
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from keras_transformer.cli.text_output import tell
+if TYPE_CHECKING:
+    from keras_transformer.trainer.progress import TrainingReport
 
 SUMMARY = "train a model by a recipe"
 
 
-def add_arguments(parser):
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of the verb."""
     parser.add_argument("recipe", metavar="RECIPE", help="a YAML file, or quickstart")
+    add_overrides(
+        parser, "replace a value of the recipe, such as training.steps=2000; may be repeated"
+    )
+    default = "runs/<name of the recipe>"
     parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        dest="overrides",
-        help="replace a value of the recipe, such as training.steps=2000; may be repeated",
+        "--run", dest="directory", metavar="DIR", help=f"directory of the run (default: {default})"
     )
     parser.add_argument(
-        "--run",
-        metavar="DIR",
-        dest="run_directory",
-        help="the directory of the run (default: runs/<name of the recipe>)",
-    )
-    parser.add_argument(
-        "--dry-run", action="store_true", help="build everything, make two updates, keep nothing"
+        "--dry-run", action="store_true", help="build everything, train two steps, keep nothing"
     )
     parser.add_argument(
         "--force",
         action="store_true",
-        help="resume although the recipe has changed, where that can be done",
+        help="resume with the changed recipe, if the changed values may change during a run",
     )
 
 
-def run(arguments):
+def add_overrides(parser: argparse.ArgumentParser, text: str) -> None:
+    """Adds the option `--set` with a help text; it appends to `overrides`."""
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", dest="overrides", help=text
+    )
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Trains by the recipe, and reports on the standard streams."""
     from keras_transformer._utils.process import prepare_process
     from keras_transformer.cli.main import import_tensorflow_quietly
+    from keras_transformer.trainer.recipes import make_recipe, read_recipe_file
 
+    # The file is read before TensorFlow is imported, which takes seconds.
+    file = read_recipe_file(arguments.recipe)
     prepare_process()
     import_tensorflow_quietly()
-    return tell_the_end_of(lambda: train_by_recipe(arguments))
-
-
-def tell_the_end_of(training):
-    """Runs a training, tells how it has ended if that is not well, and returns the exit code."""
-    from keras_transformer.trainer.signals import StopSignal, TrainingFailed, TrainingStopped
-
-    try:
-        training()
-    except StopSignal:
-        tell("Stopped where nothing is lost. The same command goes on from there.")
-        raise
-    except TrainingStopped as stopped:
-        tell(stopped)
-        # All is saved. Python's own end would wait for threads, and have libraries complain.
-        raise StopSignal(stopped.exit_code - 128) from stopped
-    except TrainingFailed as error:
-        tell(f"keras-transformer: {error}")
-        return 1
-    return 0
-
-
-def train_by_recipe(arguments):
-    """Reads the recipe and trains, with a report on the standard streams."""
     from keras_transformer import trainer
     from keras_transformer.trainer.progress import make_report
-    from keras_transformer.trainer.recipes import load_recipe
 
-    recipe = load_recipe(arguments.recipe, arguments.overrides)
-    run_directory = arguments.run_directory or pathlib.Path("runs", recipe.name)
-    with make_report(sys.stderr, results=sys.stdout) as report, spoken_by(report):
-        trainer.train(
-            recipe,
-            run_directory,
-            dry_run=arguments.dry_run,
-            force=arguments.force,
-            report=report,
-        )
+    recipe = make_recipe(file, arguments.overrides)
+    directory = arguments.directory or pathlib.Path("runs", recipe.name)
+    options = {"dry_run": arguments.dry_run, "force": arguments.force}
+    with make_report(sys.stderr, results=sys.stdout) as report, messages_in(report):
+        trainer.train(recipe, directory, report=report, **options)
 
 
 @contextlib.contextmanager
-def spoken_by(report):
-    """Inside, the package's warnings and log records are said by a report.
+def messages_in(report: "TrainingReport") -> Iterator[None]:
+    """Shows the package's warnings and log records in a report, inside the block.
 
-    They would otherwise be written across the bar, with file names that mean nothing to the user.
-    Those of TensorFlow, Keras and others are left out.
+    Otherwise they would be written across the progress bar, with names of source files. Messages of
+    TensorFlow, Keras and other packages are left out.
     """
     for name in ("tensorflow", "absl", "matplotlib"):
         logging.getLogger(name).setLevel(logging.ERROR)
+    handler = logging.Handler()
+    handler.emit = lambda record: report.say(record.getMessage())
     logger = logging.getLogger("keras_transformer")
-    handler = SayingHandler(report)
     logger.addHandler(handler)
     old = logger.level, logger.propagate
     logger.setLevel(logging.INFO)
@@ -131,14 +110,3 @@ def spoken_by(report):
     finally:
         logger.removeHandler(handler)
         logger.level, logger.propagate = old
-
-
-class SayingHandler(logging.Handler):
-    """Has log records said by a report."""
-
-    def __init__(self, report):
-        super().__init__()
-        self._report = report
-
-    def emit(self, record):
-        self._report.say(record.getMessage())

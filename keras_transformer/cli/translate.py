@@ -7,24 +7,26 @@
   keras-transformer translate saved_models/stories --temperature 0.8 --seed 7
   keras-transformer translate saved_models/dates --input test.de --attention attention.html
 
-Lines are UTF-8 text, plain or gzip. Line n of what comes out belongs to line n of what went in; the
-translation of a blank line is blank. A language model continues each line. Lines are answered as
-they come, so that it can also be talked to from a terminal or another program. For a model that
-reads trees, standard input is CoNLL-U, as parsers print it, with a blank line after each sentence;
-so is any file whose name ends with .conllu, for every model: then line n is sentence n.
+Lines are UTF-8 text, plain or gzip. Line n of the output is the translation of line n of the input;
+the translation of a blank line is blank. A language model continues each line. Each line is
+answered when it arrives, so the command can be used from a terminal or another program. For a model
+that reads trees, standard input is CoNLL-U, as parsers write it, with a blank line after each
+sentence; so is any file whose name ends with .conllu, for every model: then line n of the output
+belongs to sentence n.
 
-Formats: `text` is one translation a line. `tsv` has columns: the number of the line, the score if
-asked for, the translation; with --n-best there is a row for each, best first. `jsonl` is one JSON
+Formats: `text` is one translation a line. `tsv` has the columns line number, score (with --scores)
+and translation; with --n-best there is a row for each translation, best first. `jsonl` is one JSON
 object a line, with line, source and translations. A score is a length-normalized log-probability.
 """
 
+import argparse
 import json
-import logging
 import os
 import sys
+from typing import TYPE_CHECKING
 
 from keras_transformer._utils.checks import require_not_negative
-from keras_transformer._utils.errors import UserError
+from keras_transformer._utils.errors import ArgumentError, UserError
 from keras_transformer.cli.text_input import (
     add_line_arguments,
     add_model_argument,
@@ -36,12 +38,15 @@ from keras_transformer.cli.text_input import (
     search_settings,
 )
 
+if TYPE_CHECKING:
+    from keras_transformer.inference import TextModel, Translation
+
 SUMMARY = "translate lines with a trained model"
 
 FORMATS = ("text", "tsv", "jsonl")
 
 
-def add_arguments(parser):
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_model_argument(parser)
     parser.add_argument("--input", metavar="FILE", help="default: standard input")
     parser.add_argument("--output", metavar="FILE", help="default: standard output")
@@ -49,58 +54,64 @@ def add_arguments(parser):
         "--format", choices=FORMATS, help="default: text; tsv with --n-best or --scores"
     )
     parser.add_argument(
-        "--n-best", type=int, metavar="N", default=1, help="translations a line (default: 1)"
+        "--n-best", type=int, metavar="N", default=1, help="translations of a line (default: 1)"
     )
     parser.add_argument("--scores", action="store_true", help="write the score of each translation")
     parser.add_argument(
         "--attention",
         metavar="FILE",
-        help="draw what was attended to: the first sentence in FILE.png, or up to 50 in FILE.html",
+        help="draw the attention: of the first sentence in FILE.png, of up to 50 in FILE.html",
     )
     add_line_arguments(parser)
     add_search_options(parser)
     sampling = parser.add_argument_group("sampling instead of search")
     sampling.add_argument(
-        "--temperature", type=float, metavar="T", help="1 as the model has learned, below 1 tamer"
+        "--temperature",
+        type=float,
+        metavar="T",
+        help="1 samples from the model's probabilities; lower values prefer likely tokens",
     )
     sampling.add_argument(
-        "--seed", type=int, metavar="S", help="the same seed draws the same (default: 0)"
+        "--seed", type=int, metavar="S", help="the same seed gives the same texts (default: 0)"
     )
 
 
-def run(arguments):
+def run(arguments: argparse.Namespace) -> None:
     require_sensible(arguments)
     run_with_tensorflow(translate, arguments)
 
 
-def require_sensible(arguments):
-    """Raises a `UserError` for what can be told before TensorFlow is there."""
+def require_sensible(arguments: argparse.Namespace) -> None:
+    """Raises a `UserError` for mistakes that can be found without TensorFlow."""
     require_whole_numbers(arguments, 1, "n_best", "batch_size")
     require_whole_numbers(arguments, 0, "seed")
     if arguments.seed is not None and arguments.seed >= 2**31:
-        raise UserError(f"`--seed` must be below 2**31; got {arguments.seed}.")
+        raise ArgumentError("--seed", "below 2**31", arguments.seed)
     if arguments.temperature is None and arguments.seed is not None:
-        raise UserError("--seed is for sampling: give a --temperature, too.")
+        raise UserError("--seed is for sampling.", fix="Give a --temperature, too.")
     if arguments.temperature is not None:
-        try:
-            require_not_negative("--temperature", arguments.temperature)
-        except ValueError as error:
-            raise UserError(str(error)) from error
+        require_not_negative("--temperature", arguments.temperature)
         if arguments.n_best > 1 or arguments.beams or arguments.coverage_penalty:
             raise UserError(
-                "--temperature draws one text at random: leave out --n-best, --beams and "
-                "--coverage-penalty, which are for the search."
+                "--temperature samples one text.",
+                fix="Leave out --n-best, --beams and --coverage-penalty, which belong to the "
+                "search.",
             )
     if arguments.format == "text" and (arguments.scores or arguments.n_best > 1):
-        raise UserError("--format text is one translation a line: use tsv or jsonl for more.")
+        raise UserError(
+            "--format text has one translation a line.",
+            fix="Use tsv or jsonl with --scores or --n-best.",
+        )
 
 
-def translate(arguments):
-    """Translates, writes, and draws if asked."""
+def translate(arguments: argparse.Namespace) -> None:
+    """Translates the input, writes the output, and draws the attention if asked."""
     from keras_transformer.cli.text_input import line_progress
     from keras_transformer.cli.text_output import open_output, require_output_file
+    from keras_transformer.inference import LineReader, translate_lines
     from keras_transformer.inference.attention_maps import most_sentences
-    from keras_transformer.inference.readers import LineReader, as_sources
+    from keras_transformer.inference.readers import as_sources
+    from keras_transformer.inference.translation import WINDOW
 
     output, attention, wanted = arguments.output, arguments.attention, 0
     if output is not None:
@@ -113,7 +124,17 @@ def translate(arguments):
         total = count_beforehand(arguments)
         text_model = open_model(arguments.model, **search_settings(arguments))
         sources = as_sources(lines, arguments.input, text_model)
-        translations = translate_all(text_model, sources, arguments)
+        # Samples depend on the grouping of lines, so lines are answered one by one only on a
+        # terminal.
+        is_talk = arguments.temperature is not None and lines.is_terminal
+        translations = translate_lines(
+            text_model,
+            sources,
+            n_best=arguments.n_best,
+            temperature=arguments.temperature,
+            seed=arguments.seed or 0,
+            window=arguments.batch_size or (1 if is_talk else WINDOW),
+        )
         with (
             open_output(output) as write,
             line_progress("Translating", total, output) as advance,
@@ -128,10 +149,10 @@ def translate(arguments):
         draw(attention, text_model, drawn)
 
 
-def count_beforehand(arguments):
-    """Returns how many lines will come, or None if that cannot be known.
+def count_beforehand(arguments: argparse.Namespace) -> int | None:
+    """Returns the number of lines or sentences of the input, or None if it cannot be known.
 
-    Whatever is wrong with a line of a file is known before the first is translated.
+    Mistakes in any line of a file are reported before the first line is translated.
     """
     from keras_transformer.inference.readers import count_sources
 
@@ -140,25 +161,10 @@ def count_beforehand(arguments):
     return count_sources(arguments.input, arguments.encoding_errors)
 
 
-def translate_all(text_model, lines, arguments):
-    """Returns an iterator of the translations of all lines."""
-    from keras_transformer.inference.translation import WINDOW, translate_lines
-
-    # Samples depend on how lines are put together, so that these do not wait for one another only
-    # when each is alone.
-    is_talk = arguments.temperature is not None and lines.is_terminal
-    return translate_lines(
-        text_model,
-        lines,
-        n_best=arguments.n_best,
-        temperature=arguments.temperature,
-        seed=arguments.seed or 0,
-        window=arguments.batch_size or (1 if is_talk else WINDOW),
-    )
-
-
-def format_translation(number, translation, arguments):
-    """Returns what is written for one line, its end included."""
+def format_translation(
+    number: int, translation: "Translation", arguments: argparse.Namespace
+) -> str:
+    """Returns the output for one line, its end included."""
     from keras_transformer.cli.text_output import one_line
 
     scores = [round(score, 6) for score in translation.scores]
@@ -179,13 +185,13 @@ def format_translation(number, translation, arguments):
     return one_line(translation.text) + "\n"
 
 
-def draw(path, text_model, translations):
-    """Draws the translations, if there are any."""
+def draw(
+    path: str | os.PathLike[str], text_model: "TextModel", translations: "list[Translation]"
+) -> None:
+    """Draws the attention of the translations, if there are any."""
     from keras_transformer.inference.attention_maps import save_attention
 
-    # Otherwise it speaks up when it has no directory of its own, or looks for fonts.
-    logging.getLogger("matplotlib").setLevel(logging.ERROR)
     if translations:
         save_attention(path, text_model, translations)
     else:
-        print(f"{path}: not drawn, as all translations are blank.", file=sys.stderr)
+        print(f"{path}: not drawn, because all translations are blank.", file=sys.stderr)

@@ -3,37 +3,50 @@
   keras-transformer verify saved_models/dates
   keras-transformer verify saved_models/dates/3 --json
 
-The highest version is taken unless you name one. Files must be those of the manifest (sha256), ops
-must be on a list of those that reach no files and no network, and the golden pairs must be answered
-as the model in memory answered them, in a process that imports tensorflow and tensorflow_text only.
-The first thing that is wrong is told in one line, with exit code 2.
+Unless you name a version, the highest one is checked. The files must equal those of the manifest
+(sha256), the operations must be on a list of those that access no files and no network, and a
+process that imports only tensorflow and tensorflow_text must give the same answers to the golden
+pairs as the model in memory gave. The first problem is reported in one line, with exit code 2.
 """
 
+import argparse
 import json
-import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from keras_transformer.cli.text_input import run_with_tensorflow
+
+if TYPE_CHECKING:
+    from keras_transformer.export import Verification
 
 SUMMARY = "check an export: files, ops, signatures, weights, answers"
 
+_LONGEST_CELL = 40
 
-def add_arguments(parser):
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("directory", metavar="DIR", help="<name>/<version>, or <name>")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
-def run(arguments):
-    from keras_transformer.cli.main import import_tensorflow_quietly
+def run(arguments: argparse.Namespace) -> None:
+    run_with_tensorflow(verify, arguments)
 
-    import_tensorflow_quietly()
-    from keras_transformer.export.verification import verify_export
+
+def verify(arguments: argparse.Namespace) -> None:
+    """Verifies an export and prints the result."""
+    from keras_transformer._utils.console import print_rendered
+    from keras_transformer.export import verify_export
 
     verification = verify_export(arguments.directory)
-    # A terminal of another encoding gets question marks for what it cannot show.
-    sys.stdout.reconfigure(errors="replace")
-    print(as_json(verification) if arguments.json else as_text(verification))
+    if arguments.json:
+        print(as_json(verification))
+    else:
+        print_rendered(lambda console: draw_verification(console, verification))
 
 
-def as_json(verification):
-    """Returns a verification as JSON: what was checked, and what the manifest says."""
+def as_json(verification: "Verification") -> str:
+    """Returns a verification as JSON: the checks, and the most important part of the manifest."""
     manifest = verification.manifest
     return json.dumps(
         {
@@ -52,68 +65,59 @@ def as_json(verification):
     )
 
 
-def as_text(verification):
-    """Returns a verification as a person reads it: ruled tables on a terminal, else columns."""
-    from rich.console import Console
+def draw_verification(console: Any, verification: "Verification") -> None:
+    """Prints a verification as tables on a rich console."""
+    from keras_transformer._utils.console import print_table
+    from keras_transformer.export.signatures import described_tensors
 
     manifest = verification.manifest
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else 100)
-    # Printed in one piece by Python itself: at a closed pipe, rich would end the process with 1.
-    with console.capture() as capture:
-        print_table(
-            console,
-            f"{manifest['kind']} {manifest['name']}, version {manifest['version']}",
-            ("check", "", "found"),
-            [(check.name, "ok", check.detail) for check in verification.checks],
-        )
-        if manifest["quality"]:
-            print_table(
-                console,
-                "Quality when it was exported",
-                ("measure", "value"),
-                flattened(manifest["quality"]),
-            )
-        print_table(
-            console,
-            "Golden pairs",
-            ("signature", "input", "answer"),
-            [(row.signature, brief(row.input), brief(row.got)) for row in verification.golden],
-        )
-    return capture.get().rstrip("\n")
-
-
-def print_table(console, title, headings, rows):
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
-    from keras_transformer._utils.console import shown
-
-    is_plain = not console.is_terminal or console.is_dumb_terminal
-    table = Table(box=None if is_plain else box.ROUNDED, pad_edge=not is_plain)
-    for heading in headings:
-        table.add_column(heading, overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(shown(cell)) for cell in row))
-    console.print(Text(shown(title), style="bold"))
-    console.print(table)
+    print_table(
+        console,
+        ("check", "", "found"),
+        [(check.name, "ok", check.detail) for check in verification.checks],
+        title=f"{manifest['kind']} {manifest['name']}, version {manifest['version']}",
+    )
     console.print()
+    print_table(
+        console,
+        ("signature", "inputs", "outputs"),
+        [
+            (each.name, *(described_tensors(part, "") for part in (each.inputs, each.outputs)))
+            for each in verification.signatures
+        ],
+        title="Signatures",
+    )
+    console.print()
+    if manifest["quality"]:
+        print_table(
+            console,
+            ("metric", "value"),
+            flattened(manifest["quality"]),
+            title="Quality when it was exported",
+        )
+        console.print()
+    print_table(
+        console,
+        ("signature", "input", "answer"),
+        [(row.signature, brief(row.input), brief(row.got)) for row in verification.golden],
+        title="Golden pairs",
+    )
 
 
-def flattened(measures, path=""):
+def flattened(metrics: Any, path: str = "") -> list[tuple[str, str]]:
     """Returns name and value of all numbers and texts in nested dictionaries.
 
     >>> flattened({"bleu": 31.5, "test": {"chrf": 60}})
     [('bleu', '31.5'), ('test chrf', '60')]
     """
-    if not isinstance(measures, dict):
-        return [(path, str(measures))]
-    names = ((f"{path} {name}".strip(), value) for name, value in measures.items())
+    if not isinstance(metrics, dict):
+        return [(path, str(metrics))]
+    names = ((f"{path} {name}".strip(), value) for name, value in metrics.items())
     return [row for name, value in names for row in flattened(value, name)]
 
 
-def brief(tensors):
-    """Returns tensors by name in a few words.
+def brief(tensors: Mapping[str, Any]) -> str:
+    """Returns a short description of tensors by name.
 
     >>> brief({"text": ["HELLO", "WORLD"], "score": [-0.5, -1.2345678]})
     "text ['HELLO', 'WORLD'], score [-0.5, -1.235]"
@@ -121,12 +125,13 @@ def brief(tensors):
     texts = []
     for name, value in tensors.items():
         text = str(rounded(value))
-        texts.append(f"{name} {text if len(text) <= 40 else text[:40] + '…'}")
+        short = text if len(text) <= _LONGEST_CELL else text[:_LONGEST_CELL] + "…"
+        texts.append(f"{name} {short}")
     return ", ".join(texts)
 
 
-def rounded(value):
-    """Returns nested lists with four digits of every number."""
+def rounded(value: Any) -> Any:
+    """Returns nested lists with four significant digits of every number."""
     if isinstance(value, list):
         return [rounded(item) for item in value]
     return float(f"{value:.4g}") if isinstance(value, float) else value

@@ -1,129 +1,124 @@
-"""The token cache: a tokenized corpus on disk, memory-mapped, checked whenever it is opened.
+"""The token cache: a tokenized corpus on disk, memory-mapped, verified whenever it is opened.
 
 A cache is a directory that never changes once it has its name:
 
-| file | what it holds |
+| file | content |
 |---|---|
-| `cache.json` | the key, the counts, and the size and CRC-32 of every other file |
+| `cache.json` | the key, the counts, the special ids, and the size and CRC-32 of every other file |
 | `<column>.ids` | the ids of all examples, one after the other, little-endian `uint16` or `int32` |
 | `<column>.offsets` | little-endian `int64`: example i is `ids[offsets[i]:offsets[i + 1]]` |
-| `<column>.text`, `<column>.text_offsets` | the UTF-8 text in the same way, if it was asked for |
+| `<column>.text`, `<column>.text_offsets` | the UTF-8 text in the same way, if it was kept |
 
-Every byte is read and compared with its CRC-32 when a cache is opened. That takes 0.4 s per GB, a
-hundredth of the time that tokenizing took, and it also warms the page cache. The check is for
-accidents (a full disk, a torn write, a bad block), not for forgery: nothing in a cache is ever
-executed.
+Opening a cache verifies the CRC-32 of every file: 0.4 s per GB, a hundredth of the time of
+tokenizing. The check detects accidents (a full disk, an interrupted write, a bad block), not
+forgery: nothing in a cache is ever executed.
 """
 
+import dataclasses
 import hashlib
 import json
 import mmap
 import pathlib
 import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Self
 
 import numpy as np
-import tensorflow as tf
 
 from keras_transformer._utils.errors import UserError
-from keras_transformer.data.batching.batches import concatenated_ranges
-from keras_transformer.text.tokenizer import FIRST_PIECE_ID
+from keras_transformer.text import SpecialIds
 
-
-class LabelIndex:
-    """The tokenizer of a column of labels: one id a label, in the order of `labels`.
-
-    Ids begin where those of pieces do, so that class n has the id n + 4; `LabeledBatches` give n.
-
-    Args:
-        labels: the labels, such as `LabeledCorpus.labels` of the training corpus.
-
-    Example:
-
-    >>> LabelIndex(["bad", "good"]).tokenize(["good", "bad"]).to_list()
-    [[5], [4]]
-    """
-
-    def __init__(self, labels):
-        self.labels = tuple(labels)
-        self._ids = {label: FIRST_PIECE_ID + n for n, label in enumerate(self.labels)}
-        if len(self._ids) != len(self.labels):
-            raise ValueError(f"`labels` must differ from each other; got {self.labels}.")
-
-    @property
-    def vocabulary_size(self):
-        return FIRST_PIECE_ID + len(self.labels)
-
-    @property
-    def hash(self):
-        return hashlib.sha256(json.dumps(["labels", *self.labels]).encode()).hexdigest()
-
-    def tokenize(self, strings):
-        """Returns the id of each label as a `tf.RaggedTensor` [B, 1]."""
-        labels = [label.decode() for label in tf.convert_to_tensor(strings).numpy()]
-        for label in labels:
-            if label not in self._ids:
-                known = ", ".join(map(repr, self.labels[:20]))
-                raise UserError(
-                    f"Unknown label {label!r}; known are {known}. Put it right, or add it to the "
-                    "training corpus."
-                )
-        ids = tf.constant([self._ids[label] for label in labels], tf.int32)
-        return tf.RaggedTensor.from_uniform_row_length(ids, 1)
-
-
+#: Version of the format. Caches of another version are built again.
 FORMAT = 1
 DESCRIPTION = "cache.json"
 
-# How much of one mapped file may be resident. A shuffled pass would make all of it resident, as
-# each read maps up to 64 KiB around it. Pages that are given back stay in the page cache, and
-# mapping them again costs a minor fault.
+# Bytes of one mapped file that may be resident. A shuffled pass would make all of it resident, as
+# each read maps up to 64 KiB around it. Released pages stay in the page cache.
 _RESIDENT_LIMIT = 256 * 2**20
 _MAPPED_AROUND_READ = 64 * 2**10
 
-# Examples whose lengths are looked at together.
+# Number of examples whose lengths are processed together.
 _CHUNK = 2**18
 
 
+def concatenated_ranges(begins: Any, counts: Any) -> np.ndarray:
+    """Returns `begins[i], begins[i] + 1, …` (`counts[i]` numbers) for all i, one after the other.
+
+    >>> concatenated_ranges([10, 50], [3, 2])
+    array([10, 11, 12, 50, 51])
+    """
+    counts = np.asarray(counts, np.int64)
+    ends = np.cumsum(counts)
+    shifts = np.asarray(begins, np.int64) - (ends - counts)
+    return np.repeat(shifts, counts) + np.arange(counts.sum())
+
+
+def require_token_ids(
+    origin: str,
+    ids: np.ndarray,
+    vocabulary_size: int,
+    special_ids: SpecialIds,
+    fix: str | None = None,
+) -> None:
+    """Raises a `UserError` unless all ids are in the vocabulary and none is padding.
+
+    Padding inside a text would be masked, and the loss would ignore it. `origin` is what made the
+    ids, and `fix` what the user can do.
+    """
+    if not len(ids):
+        return
+    lowest, highest, padding = int(ids.min()), int(ids.max()), special_ids.padding
+    is_padded = lowest <= padding if padding == 0 else bool((ids == padding).any())
+    if lowest < 0 or highest >= vocabulary_size or is_padded:
+        raise UserError(
+            f"{origin} must give ids from 0 to {vocabulary_size - 1} other than the padding id "
+            f"{padding}; got ids from {lowest} to {highest}{' with padding' * is_padded}.",
+            fix=fix,
+        )
+
+
 class DamagedCacheError(ValueError):
-    """A cache that is incomplete, torn, or of another format: it has to be built again."""
+    """A cache that is incomplete, damaged, or of another format and must be built again."""
 
 
 class TokenCache:
-    """A tokenized corpus on disk. `tokenize_corpus` makes it, or finds it.
+    """A tokenized corpus on disk, made or found by `tokenize_corpus`.
 
     Args:
-        path: the cache's own directory.
+        path: The directory of the cache.
 
     Attributes:
-        key: the hash of all that the cache was made from.
-        columns: the columns in the corpus' order, name → `TokenColumn`.
+        key: Hash of everything that the cache was made from.
+        columns: The columns in the order of the corpus, name → `TokenColumn`.
+        special_ids: The `SpecialIds` of the tokenizers.
 
     Raises:
-        DamagedCacheError: if a file is missing, of another size, or not what was written.
+        DamagedCacheError: If a file is missing, has another size, or is not what was written.
     """
 
-    def __init__(self, path):
-        self.path = pathlib.Path(path)
+    def __init__(self, path: str | pathlib.Path) -> None:
+        self.path: pathlib.Path = pathlib.Path(path)
         content = _read_description(self.path)
         for name, expected in content["files"].items():
             _check_file(self.path / name, expected)
-        self.key = content["key"]
-        self._examples = content["examples"]
-        self.columns = {
+        self.key: str = content["key"]
+        self.special_ids: SpecialIds = SpecialIds(**content.get("special_ids", {}))
+        self._examples: int = content["examples"]
+        self.columns: dict[str, TokenColumn] = {
             column["name"]: TokenColumn(self.path, column, self._examples)
             for column in content["columns"]
         }
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self._examples
 
     @property
-    def sequence_columns(self):
-        """The columns that hold texts, name → `TokenColumn`: all but `label`."""
+    def sequence_columns(self) -> dict[str, "TokenColumn"]:
+        """The columns that contain texts, name → `TokenColumn`: all but `label`."""
         return {name: column for name, column in self.columns.items() if name != "label"}
 
-    def iterate_lengths(self):
-        """Yields how many ids all examples have, in chunks `int64 [examples, sequence columns]`."""
+    def iterate_lengths(self) -> Iterator[np.ndarray]:
+        """Yields the lengths of all examples in chunks `int64 [examples, sequence columns]`."""
         columns = self.sequence_columns.values()
         for first in range(0, len(self), _CHUNK):
             last = min(first + _CHUNK, len(self))
@@ -134,56 +129,54 @@ class TokenColumn:
     """One column of a cache: examples of ids, and their text if it was kept.
 
     Attributes:
-        vocabulary_size: of the tokenizer that made the ids.
-        tokens: the number of ids of all examples together.
-        longest: the number of ids of the longest example.
+        vocabulary_size: Number of ids of the tokenizer.
+        tokens: Number of ids of all examples together.
+        longest: Number of ids of the longest example.
     """
 
-    def __init__(self, path, description, examples):
+    def __init__(self, path: pathlib.Path, description: Mapping[str, Any], examples: int) -> None:
         name = description["name"]
-        self.vocabulary_size = description["vocabulary_size"]
-        self.tokens = description["tokens"]
-        self.longest = description["longest"]
+        self.vocabulary_size: int = description["vocabulary_size"]
+        self.tokens: int = description["tokens"]
+        self.longest: int = description["longest"]
         self._ids = _Mapped(path / f"{name}.ids", description["dtype"], self.tokens)
         self._offsets = _Mapped(path / f"{name}.offsets", "<i8", examples + 1)
-        self._text = self._text_offsets = None
+        self._text: tuple[_Mapped, _Mapped] | None = None
         if description["text_bytes"] is not None:
-            self._text = _Mapped(path / f"{name}.text", "u1", description["text_bytes"])
-            self._text_offsets = _Mapped(path / f"{name}.text_offsets", "<i8", examples + 1)
+            self._text = (
+                _Mapped(path / f"{name}.text", "u1", description["text_bytes"]),
+                _Mapped(path / f"{name}.text_offsets", "<i8", examples + 1),
+            )
 
-    def spans(self, examples):
-        """Returns where each example's ids begin and how many there are, two `int64` arrays."""
+    def spans(self, examples: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Returns where each example's ids begin and their numbers, two `int64` arrays."""
         begins = self._offsets.take(examples)
         ends = self._offsets.take(examples + 1)
         return begins, ends - begins
 
-    def gather(self, begins, counts):
-        """Returns `counts[i]` ids from `begins[i]` on, for all i, one after the other."""
+    def gather(self, begins: np.ndarray, counts: np.ndarray) -> np.ndarray:
+        """Returns `counts[i]` ids from index `begins[i]`, for all i, one after the other."""
         return self._ids.take(concatenated_ranges(begins, counts), reads=len(begins))
 
-    def lengths(self, first, last):
-        """Returns the number of ids of the examples `first` to `last - 1`, `int64`."""
+    def lengths(self, first: int, last: int) -> np.ndarray:
+        """Returns the numbers of ids of the examples `first` to `last - 1`, `int64`."""
         return np.diff(self._offsets.slice(first, last + 1))
 
-    def texts(self, examples):
-        """Returns the UTF-8 text of each example, a list of `bytes`."""
+    def texts(self, examples: np.ndarray) -> list[bytes]:
+        """Returns the UTF-8 text of each example."""
         if self._text is None:
-            raise ValueError(
-                "This token cache was made without its text. "
-                "Make it with `tokenize_corpus(..., keep_text=True)`."
-            )
-        begins = self._text_offsets.take(examples)
-        ends = self._text_offsets.take(examples + 1)
-        return [
-            self._text.slice(begin, end).tobytes() for begin, end in zip(begins, ends, strict=True)
-        ]
+            fix = "Make it with `tokenize_corpus(..., keep_text=True)`."
+            raise UserError("This token cache was made without its text.", fix=fix)
+        text, offsets = self._text
+        begins, ends = offsets.take(examples), offsets.take(examples + 1)
+        return [text.slice(begin, end).tobytes() for begin, end in zip(begins, ends, strict=True)]
 
 
 class _Mapped:
     """A file as a read-only array, of which only a bounded part stays resident."""
 
-    def __init__(self, path, dtype, count):
-        self._mapping = None
+    def __init__(self, path: pathlib.Path, dtype: str, count: int) -> None:
+        self._mapping: mmap.mmap | None = None
         self._array = np.zeros(0, dtype)
         if count:  # an empty file cannot be mapped
             with path.open("rb") as file:
@@ -191,60 +184,174 @@ class _Mapped:
             self._array = np.frombuffer(self._mapping, dtype)
         self._resident = 0
 
-    def take(self, positions, reads=None):
+    def take(self, positions: np.ndarray, reads: int | None = None) -> np.ndarray:
         values = self._array[positions]
         self._count_resident((len(positions) if reads is None else reads) * _MAPPED_AROUND_READ)
         return values
 
-    def slice(self, first, last):
+    def slice(self, first: int, last: int) -> np.ndarray:
         values = self._array[first:last].copy()
         self._count_resident(values.nbytes + _MAPPED_AROUND_READ)
         return values
 
-    def _count_resident(self, size):
+    def _count_resident(self, size: int) -> None:
         self._resident += size
-        if self._resident > _RESIDENT_LIMIT < self._array.nbytes:
+        if self._mapping is not None and self._resident > _RESIDENT_LIMIT < self._array.nbytes:
             self._mapping.madvise(mmap.MADV_DONTNEED)
             self._resident = 0
 
 
-def write_description(path, content):
-    """Writes `cache.json`, last of all files: `content` and the hash of it."""
-    text = json.dumps({"content": content, "sha256": _digest(content)}, indent=1)
-    (path / DESCRIPTION).write_text(text + "\n", encoding="utf-8")
+class CacheWriter:
+    """Context manager that writes the files of a cache into an empty directory.
+
+    `append` the chunks, then `finish`, which writes the description: an unfinished directory is not
+    a cache. `vocabulary_sizes` has the size of each column, by name.
+    """
+
+    def __init__(
+        self,
+        path: pathlib.Path,
+        vocabulary_sizes: Mapping[str, int],
+        special_ids: SpecialIds,
+        keep_text: bool,
+    ) -> None:
+        self.examples: int = 0
+        self._path = path
+        self._special_ids = special_ids
+        self._columns = [
+            # Labels are not texts: their ids are never padded.
+            _ColumnWriter(
+                path, name, size, SpecialIds() if name == "label" else special_ids, keep_text
+            )
+            for name, size in vocabulary_sizes.items()
+        ]
+        self._files = [file for column in self._columns for file in column.files]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for file in self._files:
+            file.close()
+
+    def append(self, columns: Sequence[tuple[np.ndarray, np.ndarray, list[bytes]]]) -> None:
+        """Appends a chunk: for each column the flat ids, the lengths of the examples, the texts."""
+        for writer, (ids, lengths, texts) in zip(self._columns, columns, strict=True):
+            writer.append(ids, lengths, texts)
+        self.examples += len(columns[0][1])
+
+    def finish(self, key: str) -> None:
+        """Completes the files, the description last."""
+        self.__exit__()
+        content = {
+            "format": FORMAT,
+            "key": key,
+            "examples": self.examples,
+            "special_ids": dataclasses.asdict(self._special_ids),
+            "columns": [column.describe() for column in self._columns],
+            "files": {f.name: {"bytes": f.size, "crc32": f.checksum} for f in self._files},
+        }
+        text = json.dumps({"content": content, "sha256": _digest(content)}, indent=1)
+        (self._path / DESCRIPTION).write_text(text + "\n", encoding="utf-8")
 
 
-def _read_description(path):
+class _ColumnWriter:
+    def __init__(
+        self,
+        path: pathlib.Path,
+        name: str,
+        vocabulary_size: int,
+        special_ids: SpecialIds,
+        keep_text: bool,
+    ) -> None:
+        self._name = name
+        self._vocabulary_size = vocabulary_size
+        self._special_ids = special_ids
+        self._dtype = np.dtype("<u2" if vocabulary_size <= 2**16 else "<i4")
+        self._longest = 0
+        self._ids = _Ragged(path, f"{name}.ids", f"{name}.offsets")
+        self._text = _Ragged(path, f"{name}.text", f"{name}.text_offsets") if keep_text else None
+        self.files = self._ids.files + (self._text.files if self._text else [])
+
+    def append(self, ids: np.ndarray, lengths: np.ndarray, texts: list[bytes]) -> None:
+        origin = f"The tokenizer of column {self._name!r}"
+        require_token_ids(origin, ids, self._vocabulary_size, self._special_ids)
+        self._ids.append(ids.astype(self._dtype).tobytes(), lengths, self._dtype.itemsize)
+        self._longest = max(self._longest, int(lengths.max(initial=0)))
+        if self._text:
+            sizes = np.fromiter(map(len, texts), np.int64, len(texts))
+            self._text.append(b"".join(texts), sizes, 1)
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "name": self._name,
+            "dtype": self._dtype.str,
+            "vocabulary_size": self._vocabulary_size,
+            "tokens": self._ids.total,
+            "longest": self._longest,
+            "text_bytes": self._text.total if self._text else None,
+        }
+
+
+class _Ragged:
+    """A file of values, and a file of the offsets at which the examples begin."""
+
+    def __init__(self, path: pathlib.Path, values: str, offsets: str) -> None:
+        self.total = 0
+        self.files = [_File(path / values), _File(path / offsets)]
+        self.files[1].write(np.zeros(1, "<i8").tobytes())
+
+    def append(self, values: bytes, lengths: np.ndarray, itemsize: int) -> None:
+        if len(values) != lengths.sum() * itemsize:
+            expected = f"{lengths.sum()} × {itemsize} bytes"
+            raise ValueError(f"A chunk must have {expected}; got {len(values)} bytes.")
+        self.files[0].write(values)
+        self.files[1].write((self.total + np.cumsum(lengths)).astype("<i8").tobytes())
+        self.total += int(lengths.sum())
+
+
+class _File:
+    """A file with running size and CRC-32."""
+
+    def __init__(self, path: pathlib.Path) -> None:
+        self.name = path.name
+        self.size = self.checksum = 0
+        self._file = path.open("wb")
+        self.close = self._file.close
+
+    def write(self, data: bytes) -> None:
+        self._file.write(data)
+        self.size += len(data)
+        self.checksum = zlib.crc32(data, self.checksum)
+
+
+def _read_description(path: pathlib.Path) -> dict[str, Any]:
     try:
         description = json.loads((path / DESCRIPTION).read_text(encoding="utf-8"))
         content, digest = description["content"], description["sha256"]
     except FileNotFoundError as error:
-        raise DamagedCacheError(f"{path}: no {DESCRIPTION} in it.") from error
+        raise DamagedCacheError(f"{path}: {DESCRIPTION} is missing.") from error
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DamagedCacheError(f"{path / DESCRIPTION}: not readable ({error}).") from error
     if _digest(content) != digest:
-        raise DamagedCacheError(f"{path / DESCRIPTION}: its content and its sha256 differ.")
+        raise DamagedCacheError(f"{path / DESCRIPTION}: content and sha256 do not match.")
     if content["format"] != FORMAT:
         raise DamagedCacheError(f"{path}: expected format {FORMAT}, got {content['format']}.")
     return content
 
 
-def _digest(content):
+def _digest(content: object) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def _check_file(path, expected):
+def _check_file(path: pathlib.Path, expected: Mapping[str, int]) -> None:
     if not path.is_file():
         raise DamagedCacheError(f"{path}: the file is missing.")
-    if path.stat().st_size != expected["bytes"]:
-        raise DamagedCacheError(
-            f"{path}: expected {expected['bytes']} bytes, got {path.stat().st_size}."
-        )
+    if (size := path.stat().st_size) != expected["bytes"]:
+        raise DamagedCacheError(f"{path}: expected {expected['bytes']} bytes, got {size}.")
     checksum = 0
     with path.open("rb") as file:
         while block := file.read(2**20):
             checksum = zlib.crc32(block, checksum)
-    if checksum != expected["crc32"]:
-        raise DamagedCacheError(
-            f"{path}: expected CRC-32 {expected['crc32']:08x}, got {checksum:08x}."
-        )
+    if checksum != (crc32 := expected["crc32"]):
+        raise DamagedCacheError(f"{path}: expected CRC-32 {crc32:08x}, got {checksum:08x}.")

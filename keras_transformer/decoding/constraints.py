@@ -1,7 +1,8 @@
-"""What may come next."""
+"""Constraints on the next token: lengths, repetitions, forbidden tokens, and their application."""
 
 import dataclasses
 import numbers
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -13,156 +14,169 @@ from keras_transformer._utils.checks import (
     require_positive,
     require_positive_integer,
 )
-from keras_transformer.text import END_ID, PADDING_ID, START_ID
-from keras_transformer.text.tokenizer import FIRST_PIECE_ID
+from keras_transformer._utils.errors import ArgumentError, UserError
+from keras_transformer.text.special_ids import SpecialIds
+
+#: Score of a token that is never chosen and of a hypothesis that does not exist.
+MINUS_INFINITY = -np.inf
 
 
-class Control:
-    """Changes the log-probabilities by which a search chooses the next token.
+class Constraint:
+    """Base class of constraints, which change the scores of the next token in any search.
 
-    A control sees the tokens so far and nothing else of the search, so each works with every
-    search. A new one is a new file with a frozen dataclass that answers `adjust`.
+    A constraint depends on the tokens so far and on nothing else of the search. A new one is a
+    frozen dataclass that implements `adjust`.
     """
 
-    def adjust(self, scores, ids, length):
-        """The scores `[R, V]` with the control's changes; -inf is never chosen.
+    def adjust(
+        self, scores: tf.Tensor, ids: tf.Tensor, length: tf.Tensor, special_ids: SpecialIds
+    ) -> tf.Tensor:
+        """Returns the changed scores `[R, V]`; a token with -inf is never chosen.
 
-        Runs in the graph, plain and under XLA.
+        It runs in the graph, also under XLA.
 
         Args:
-            scores: log-probabilities of the next token, as other controls have left them.
-            ids: int32 `[R, T]`, the tokens so far, padded.
-            length: a scalar tensor, how many they are.
+            scores: float32 `[R, V]`. Log-probabilities of the next token, changed by the
+                constraints before.
+            ids: int32 `[R, T]`. Tokens so far, padded.
+            length: int32 scalar. Number of tokens so far.
+            special_ids: `SpecialIds` of the model.
         """
         raise NotImplementedError
 
 
-def lower(scores, ids, values):
-    """Scores `[R, V]`, of which those of tokens `ids` `[R, K]` are lowered to `values` `[R, K]`.
-
-    A value above a token's score leaves it as it is; of several for one token the lowest counts.
-    """
-    rows = tf.broadcast_to(tf.range(tf.shape(ids)[0])[:, None], tf.shape(ids))
-    return tf.tensor_scatter_nd_min(scores, tf.stack([rows, ids], axis=-1), values)
-
-
 @dataclasses.dataclass(frozen=True)
-class ForbiddenTokens(Control):
-    """Keeps a search from choosing certain tokens, such as UNKNOWN.
+class ForbiddenTokens(Constraint):
+    """Constraint that excludes tokens, such as the unknown id.
 
-    Attributes:
-        ids: their ids, one or several.
+    Args:
+        ids: Integer or integers. Ids of the tokens.
 
-    >>> ForbiddenTokens([1]).adjust(tf.zeros([1, 3]), ids=None, length=0).numpy()
+    >>> forbidden = ForbiddenTokens([1])
+    >>> forbidden.adjust(tf.zeros([1, 3]), ids=None, length=0, special_ids=SpecialIds()).numpy()
     array([[  0., -inf,   0.]], dtype=float32)
     """
 
-    ids: tuple
+    ids: tuple[int, ...]
 
-    def __post_init__(self):
-        is_one = isinstance(self.ids, numbers.Integral)
-        object.__setattr__(self, "ids", (self.ids,) if is_one else tuple(self.ids))
-        for number in self.ids:
-            require_integer("ids", number, 0)
-            if number == END_ID:
-                raise ValueError(
-                    f"`ids` must not hold {END_ID}, the END token: no hypothesis would end. To "
-                    "have longer ones, raise the `minimum` of `LengthLimits`."
-                )
+    def __post_init__(self) -> None:
+        given: int | Iterable[int] = self.ids
+        values = (given,) if isinstance(given, numbers.Integral) else tuple(given)
+        checked = tuple(require_integer("ids", value, 0) for value in values)
+        object.__setattr__(self, "ids", checked)
 
-    def adjust(self, scores, ids, length):
+    def require_end_allowed(self, special_ids: SpecialIds) -> None:
+        """Raises an `ArgumentError` if the end id is excluded."""
+        if special_ids.end in self.ids:
+            expected = f"other than {special_ids.end}, the end id, or no hypothesis would end"
+            fix = "For longer hypotheses, increase the minimum length."
+            raise ArgumentError("ids", expected, self.ids, fix=fix)
+
+    def adjust(
+        self, scores: tf.Tensor, ids: tf.Tensor, length: tf.Tensor, special_ids: SpecialIds
+    ) -> tf.Tensor:
+        self.require_end_allowed(special_ids)
         size = scores.shape[-1]
         beyond = [number for number in self.ids if number >= size]
         if beyond:
-            raise ValueError(f"`ids` must be below {size}, the model's vocabulary; got {beyond}.")
+            raise ArgumentError("ids", f"below {size}, the vocabulary size of the model", beyond)
         is_forbidden = np.isin(np.arange(size), self.ids)
-        return tf.where(is_forbidden, -np.inf, scores)
+        return tf.where(is_forbidden, MINUS_INFINITY, scores)
 
 
 @dataclasses.dataclass(frozen=True)
-class NoRepeatNgram(Control):
-    """Keeps a search from choosing a token that would repeat `size` tokens in a row.
+class NoRepeatNgram(Constraint):
+    """Constraint that excludes tokens that would repeat an n-gram, but never the end id.
 
-    Paulus et al. 2018, "A Deep Reinforced Model for Abstractive Summarization", section 2.5: they
-    forbid trigrams.
+    Paulus et al. 2018, "A Deep Reinforced Model for Abstractive Summarization", section 2.5, with
+    trigrams.
 
-    END is never kept from coming, so that every hypothesis can end.
-
-    Attributes:
-        size: of the n-grams that may come only once.
+    Args:
+        size: Integer. Number of tokens of the n-grams.
 
     >>> once = NoRepeatNgram(2)
-    >>> scores = once.adjust(tf.zeros([1, 6]), ids=tf.constant([[4, 5, 4, 0]]), length=3)
-    >>> scores.numpy()  # 5 came after the last 4
+    >>> ids = tf.constant([[4, 5, 4, 0]])
+    >>> once.adjust(tf.zeros([1, 6]), ids, length=3, special_ids=SpecialIds()).numpy()
     array([[  0.,   0.,   0.,   0.,   0., -inf]], dtype=float32)
     """
 
     size: int
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         require_positive_integer("size", self.size)
 
-    def adjust(self, scores, ids, length):
-        # An n-gram is a context of n - 1 tokens and the token after it. Wherever the context is
-        # that of the next token, the token after it is out.
+    def adjust(
+        self, scores: tf.Tensor, ids: tf.Tensor, length: tf.Tensor, special_ids: SpecialIds
+    ) -> tf.Tensor:
+        # An n-gram is a context of n - 1 tokens and a token that follows it. Wherever the context
+        # equals that of the next token, the token that follows it is excluded.
         capacity = tf.shape(ids)[1]
         positions = tf.range(capacity)
-        is_repeated = (positions >= self.size - 1) & (positions < length) & (ids != END_ID)
+        is_repeated = (positions >= self.size - 1) & (positions < length) & (ids != special_ids.end)
         for back in range(1, self.size):
             latest = tf.gather(ids, tf.maximum(length - back, 0), axis=1)  # [R]
             is_repeated &= tf.roll(ids, back, axis=1) == latest[:, None]
-        return lower(scores, ids, tf.where(is_repeated, -np.inf, np.inf))
+        return _lower(scores, ids, tf.where(is_repeated, -np.inf, np.inf))
 
 
 @dataclasses.dataclass(frozen=True)
-class RepetitionPenalty(Control):
-    """Multiplies the log-probability of tokens that have come already.
+class RepetitionPenalty(Constraint):
+    """Constraint that multiplies the log-probability of tokens that occurred before.
 
     After Keskar et al. 2019, "CTRL: A Conditional Transformer Language Model", section 4.1, who
-    divide logits; log-probabilities do not depend on where the logits' zero is.
+    divide logits; unlike these, log-probabilities do not depend on the logits' origin.
 
-    Attributes:
-        factor: at least 1, which changes nothing; CTRL uses 1.2.
+    Args:
+        factor: Float of at least 1, which changes nothing; CTRL uses 1.2.
 
-    >>> old = tf.constant([[2, 0]])
-    >>> RepetitionPenalty(1.5).adjust(tf.constant([[-1.0, -1.0, -2.0]]), old, length=1).numpy()
+    >>> penalty = RepetitionPenalty(1.5)
+    >>> scores, ids = tf.constant([[-1.0, -1.0, -2.0]]), tf.constant([[2, 0]])
+    >>> penalty.adjust(scores, ids, length=1, special_ids=SpecialIds()).numpy()
     array([[-1., -1., -3.]], dtype=float32)
     """
 
     factor: float
 
-    def __post_init__(self):
-        require_positive("factor", self.factor)
-        if self.factor < 1:
-            raise ValueError(
-                f"`factor` must be at least 1, which changes nothing; got {self.factor}."
-            )
+    def __post_init__(self) -> None:
+        if require_positive("factor", self.factor) < 1:
+            raise ArgumentError("factor", "at least 1, which changes nothing", self.factor)
 
-    def adjust(self, scores, ids, length):
+    def adjust(
+        self, scores: tf.Tensor, ids: tf.Tensor, length: tf.Tensor, special_ids: SpecialIds
+    ) -> tf.Tensor:
         is_there = tf.range(tf.shape(ids)[1]) < length  # [T]
         lowered = self.factor * tf.gather(scores, ids, axis=1, batch_dims=1)
-        return lower(scores, ids, tf.where(is_there, lowered, np.inf))
+        return _lower(scores, ids, tf.where(is_there, lowered, np.inf))
+
+
+def _lower(scores: tf.Tensor, ids: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
+    """Returns scores `[R, V]` with those of tokens `ids` `[R, K]` lowered to `values` `[R, K]`.
+
+    A value above a token's score changes nothing; of several for one token the lowest counts.
+    """
+    rows = tf.broadcast_to(tf.range(tf.shape(ids)[0])[:, None], tf.shape(ids))
+    return tf.tensor_scatter_nd_min(scores, tf.stack([rows, ids], axis=-1), values)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LengthLimits:
-    """The most and the fewest tokens of a hypothesis, absolutely and relative to its source.
+    """Minimum and maximum length of hypotheses, absolute and relative to the source.
 
-    Lengths count the tokens that are chosen, the END token among them and a forced prefix not. At
-    its maximum length a hypothesis is made to end; before its minimum it is kept from ending.
+    Lengths count the chosen tokens, the end id included and a forced prefix excluded. A hypothesis
+    of maximum length is forced to end; one below its minimum cannot end. The defaults, 50 tokens
+    more than the source, are those of Vaswani et al. 2017.
 
-    The default is that of Vaswani et al. 2017: as many tokens as the source has, and 50 more.
-
-    Attributes:
-        maximum: never more tokens than this.
-        maximum_ratio, maximum_margin: nor more than the ratio times the tokens of the source, plus
-            the margin; a ratio of None leaves the source out of it. (A model without a source takes
-            the forced prefix, its prompt, for one.)
-        minimum: never fewer tokens than this; 1 allows an empty text, END alone.
-        minimum_ratio: nor fewer than the ratio times the tokens of the source.
+    Args:
+        maximum: Integer. Maximum length. Defaults to 256.
+        maximum_ratio: Float. Maximum length relative to the number of source tokens, plus
+            `maximum_margin`; None to ignore the source. For a model without a source, the forced
+            prefix (its prompt) counts as the source. Defaults to 1.
+        maximum_margin: Integer. Tokens added to the relative maximum. Defaults to 50.
+        minimum: Integer. Minimum length; 1 allows an empty text, the end id alone. Defaults to 1.
+        minimum_ratio: Float. Minimum length relative to the number of source tokens. Defaults to 0.
 
     >>> limits = LengthLimits(maximum=100, maximum_ratio=1.5, maximum_margin=5)
-    >>> limits.rows(tf.constant([4, 200]))[1].numpy()
+    >>> limits.maxima(tf.constant([4, 200])).numpy()
     array([ 11, 100], dtype=int32)
     """
 
@@ -172,7 +186,7 @@ class LengthLimits:
     minimum: int = 1
     minimum_ratio: float = 0.0
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         require_positive_integer("maximum", self.maximum)
         require_positive_integer("minimum", self.minimum)
         if self.maximum_ratio is not None:
@@ -180,95 +194,33 @@ class LengthLimits:
         require_integer("maximum_margin", self.maximum_margin, 0)
         require_not_negative("minimum_ratio", self.minimum_ratio)
         if self.minimum > self.maximum:
-            raise ValueError(
-                f"`minimum` must not be more than `maximum`; got {self.minimum} and {self.maximum}."
-            )
+            raise ArgumentError("minimum", f"at most `maximum`, {self.maximum}", self.minimum)
 
-    def longest(self, source_tokens):
-        """The maximum for sources of `source_tokens`, an integer tensor of any shape."""
+    def maxima(self, source_tokens: tf.Tensor) -> tf.Tensor:
+        """Returns the maximum length for each number of source tokens, int32."""
         if self.maximum_ratio is None:
             return tf.fill(tf.shape(source_tokens), self.maximum)
-        relative = _times(self.maximum_ratio, source_tokens) + self.maximum_margin
+        relative = _scale(self.maximum_ratio, source_tokens) + self.maximum_margin
         return tf.clip_by_value(relative, 1, self.maximum)
 
-    def rows(self, source_tokens):
-        """The minima and maxima of rows whose sources have so many tokens, all int32 `[B]`."""
-        maxima = self.longest(source_tokens)
-        minima = tf.maximum(self.minimum, _times(self.minimum_ratio, source_tokens))
+    def bounds(self, source_tokens: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns the minimum and maximum length for each number of source tokens."""
+        maxima = self.maxima(source_tokens)
+        minima = tf.maximum(self.minimum, _scale(self.minimum_ratio, source_tokens))
         return tf.minimum(minima, maxima), maxima
 
 
-def _times(ratio, tokens):
+def _scale(ratio: float, tokens: tf.Tensor) -> tf.Tensor:
     return tf.cast(tf.floor(ratio * tf.cast(tokens, tf.float32)), tf.int32)
 
 
-#: Numbers of a block: about the root of a vocabulary's size, so that both passes are short.
-BLOCK = 64
-
-
-def likeliest(scores, count, hidden):
-    """The `count` largest of each row of `scores` `[R, V]`, as values and places `[R, count]`.
-
-    As `tf.math.top_k`, which on equal numbers takes the first as well, but compares every number
-    with the largest so far. Here one pass at the speed of memory takes the maxima of blocks: the
-    largest numbers must be in the `count` blocks of the largest maxima.
-
-    Args:
-        scores: float32 `[R, V]`.
-        count: at most V.
-        hidden: boolean `[R, H]`, which of the first H numbers not to look at: they count as -inf.
-            So few that it would be a waste to write all others again beside them.
-
-    >>> scores = tf.constant([[9.0, 1.0, 4.0, 1.0]])
-    >>> values, places = likeliest(scores, count=2, hidden=tf.constant([[True]]))
-    >>> places.numpy()
-    array([[2, 1]], dtype=int32)
-    """
-    size = scores.shape[1]
-    if size is None or size <= BLOCK * count:
-        return _largest(hide_first(scores, hidden), count)
-    number = -(-size // BLOCK)
-    if size % BLOCK:
-        padding = [[0, 0], [0, number * BLOCK - size]]
-        scores = tf.pad(scores, padding, constant_values=-np.inf)
-    blocks = tf.reshape(scores, [-1, number, BLOCK])
-    first = hide_first(blocks[:, 0], hidden)  # [R, BLOCK]
-    maxima = tf.reduce_max(blocks, axis=2)  # [R, V / BLOCK]
-    maxima = tf.concat([tf.reduce_max(first, axis=1, keepdims=True), maxima[:, 1:]], axis=1)
-    _, best = _largest(maxima, count)  # [R, count]
-    if count > 1:
-        best = tf.sort(best)  # so that of equal numbers the first comes first
-    kept = tf.gather(blocks, best, batch_dims=1)  # [R, count, BLOCK]
-    kept = tf.where((best == 0)[..., None], first[:, None], kept)
-    values, places = _largest(tf.reshape(kept, [-1, count * BLOCK]), count)
-    chosen = best if count == 1 else tf.gather(best, places // BLOCK, batch_dims=1)
-    return values, chosen * BLOCK + places % BLOCK
-
-
-def hide_first(scores, hidden):
-    """Scores `[R, V]`, of which the first H are -inf where `hidden` `[R, H]` says so."""
-    number = hidden.shape[1]
-    first = tf.where(hidden, -np.inf, scores[:, :number])
-    return tf.concat([first, scores[:, number:]], axis=1)
-
-
-def _largest(scores, count):
-    if count > 1:
-        return tf.math.top_k(scores, count)
-    place = tf.argmax(scores, axis=1, output_type=tf.int32)[:, None]
-    return tf.gather(scores, place, batch_dims=1), place
-
-
-NEVER = -np.inf
-
-
 class Candidates(NamedTuple):
-    """Tokens that may come next, best first, all `[R, K]`.
+    """Possible next tokens, best first, all `[R, K]`.
 
     Attributes:
-        tokens: int32; any where the score is -inf.
-        scores: what to choose by, -inf where there are no more that may come.
-        log_probabilities: the model's own.
+        tokens: int32. Arbitrary where the score is -inf.
+        scores: float32. Scores that a search chooses by; -inf where fewer than K are possible.
+        log_probabilities: float32. Log-probabilities under the model.
     """
 
     tokens: tf.Tensor
@@ -276,111 +228,202 @@ class Candidates(NamedTuple):
     log_probabilities: tf.Tensor
 
 
-class Rules:
-    """Everything that decides which token may come next, in one place for all searches.
+@dataclasses.dataclass(frozen=True, eq=False)
+class LogitsProcessor:
+    """Conversion of logits to the scores of the next token, shared by all searches.
+
+    It forbids padding and start ids, forces the prefix, keeps the length limits and applies the
+    constraints.
 
     Args:
-        controls: a sequence of `Control`s.
-        minima, maxima: int32 `[R]`, how many tokens may be chosen; see `LengthLimits`.
-        prefix: int32 `[R, P]`, padded: tokens that the hypotheses must begin with; or None.
-        prefix_lengths: int32 `[R]`; zeros if there is no prefix.
+        constraints: Sequence of `Constraint`s, applied in this order.
+        minima: int32 `[R]`. Minimum numbers of chosen tokens.
+        maxima: int32 `[R]`. Maximum numbers of chosen tokens.
+        prefix: int32 `[R, P]`. Padded tokens that the hypotheses must begin with, or None.
+        prefix_lengths: int32 `[R]`. Lengths of the prefixes; zeros without a prefix.
+        special_ids: `SpecialIds` of the model.
     """
 
-    def __init__(self, controls, minima, maxima, prefix, prefix_lengths):
-        self.controls = controls
-        self.minima = minima
-        self.maxima = maxima
-        self.prefix = prefix
-        self.prefix_lengths = prefix_lengths
+    constraints: Sequence[Constraint]
+    minima: tf.Tensor
+    maxima: tf.Tensor
+    prefix: tf.Tensor | None
+    prefix_lengths: tf.Tensor
+    special_ids: SpecialIds
 
-    def is_given(self, length):
-        """Whether the token after the first `length` belongs to the prefix, boolean `[R]`."""
+    def is_forced(self, length: tf.Tensor) -> tf.Tensor:
+        """Returns whether the token after the first `length` is in the prefix, boolean `[R]`."""
         return length < self.prefix_lengths
 
-    def without_given(self, scores, length):
-        """Scores `[R, K]` in which a token that is given costs nothing."""
+    def without_forced(self, scores: tf.Tensor, length: tf.Tensor) -> tf.Tensor:
+        """Returns scores `[R, K]` in which a forced token has score 0."""
         if self.prefix is None:
             return scores
-        return tf.where(self.is_given(length)[:, None] & (scores > NEVER), 0.0, scores)
+        is_forced = self.is_forced(length)[:, None]
+        return tf.where(is_forced & (scores > MINUS_INFINITY), 0.0, scores)
 
-    def best(self, logits, ids, length, count):
-        """The `count` best `Candidates` by `apply`; no more than there are tokens.
+    def top_k(self, logits: tf.Tensor, ids: tf.Tensor, length: tf.Tensor, k: int) -> Candidates:
+        """Returns the `k` best candidates by the scores of `process`.
 
-        They are found with as few passes over `[R, V]` as will do: a log-softmax moves all logits
-        of a row alike, so it is left to those that are chosen.
+        Without constraints it normalizes only the chosen logits, because a log-softmax shifts all
+        logits of a row by the same number.
 
         Args:
-            logits: `[R, V]`, the model's.
-            ids, length: see `apply`.
+            logits: float32 `[R, V]`. Logits of the model.
+            ids: int32 `[R, T]`. Tokens so far.
+            length: int32 scalar. Number of tokens so far.
+            k: Integer. Number of candidates; limited to V.
         """
         size = logits.shape[1]
-        hidden = self._hidden(length)
-        norm = _log_sum(logits)  # [R, 1]
+        forbidden = self._forbidden_ids(length, size)
+        log_sum = _log_sum_exp(logits)  # [R, 1]
         scores = logits
-        if self.controls:
-            scores = self._control(hide_first(logits - norm, hidden), ids, length)
-        scores, tokens = likeliest(scores, count if size is None else min(count, size), hidden)
-        if not self.controls:
-            scores -= norm
-        is_decided, only = self._decide(scores[:, 0], length)
+        if self.constraints:
+            scores = self._constrain(forbid(logits - log_sum, forbidden), ids, length)
+        scores, tokens = top_k(scores, k if size is None else min(k, size), forbidden)
+        if not self.constraints:
+            scores -= log_sum
+        is_decided, only = self._forced_tokens(scores[:, 0], length)
         is_decided = is_decided[:, None]
         tokens = tf.where(is_decided, only, tokens)
-        own = tf.gather(logits, tokens, axis=1, batch_dims=1) - norm
-        is_first = tf.range(tf.shape(tokens)[1]) == 0  # where one alone is right, there is no other
-        scores = tf.where(is_decided, tf.where(is_first, own, NEVER), scores)
+        own = tf.gather(logits, tokens, axis=1, batch_dims=1) - log_sum
+        is_first = tf.range(tf.shape(tokens)[1]) == 0  # a forced token is the only candidate
+        scores = tf.where(is_decided, tf.where(is_first, own, MINUS_INFINITY), scores)
         return Candidates(tokens, scores, own)
 
-    def apply(self, log_probabilities, ids, length):
-        """Scores `[R, V]` by which to choose the next token; -inf for what must not come.
+    def process(self, log_probabilities: tf.Tensor, ids: tf.Tensor, length: tf.Tensor) -> tf.Tensor:
+        """Returns the scores `[R, V]` of the next token; -inf for a token that is not allowed.
 
         Args:
-            log_probabilities: `[R, V]`, the model's.
-            ids: int32 `[R, T]`, the tokens so far.
-            length: how many they are.
+            log_probabilities: float32 `[R, V]`. Log-probabilities under the model.
+            ids: int32 `[R, T]`. Tokens so far.
+            length: int32 scalar. Number of tokens so far.
         """
-        scores = hide_first(log_probabilities, self._hidden(length))
-        scores = self._control(scores, ids, length)
-        is_decided, only = self._decide(tf.reduce_max(scores, axis=1), length)
+        forbidden = self._forbidden_ids(length, log_probabilities.shape[1])
+        scores = self._constrain(forbid(log_probabilities, forbidden), ids, length)
+        is_decided, only = self._forced_tokens(tf.reduce_max(scores, axis=1), length)
         is_only = tf.range(tf.shape(scores)[1]) == only
-        decided = tf.where(is_only, log_probabilities, NEVER)
+        decided = tf.where(is_only, log_probabilities, MINUS_INFINITY)
         return tf.where(is_decided[:, None], decided, scores)
 
-    def _hidden(self, length):
-        """Which of the special tokens, the first in every vocabulary, never come: `[R, 4]`."""
-        tokens = tf.range(FIRST_PIECE_ID)
-        is_too_soon = (self._number(length) < self.minima)[:, None] & (tokens == END_ID)
-        return is_too_soon | (tokens == PADDING_ID) | (tokens == START_ID)
+    def _forbidden_ids(self, length: tf.Tensor, size: int | None) -> "list[ForbiddenIds]":
+        """Returns the special ids that cannot come next: padding, start, and end if it is early."""
+        special = self.special_ids
+        always = {special.padding, special.start} - {special.end}
+        ids = sorted({*always, special.end})
+        if size is not None and ids[-1] >= size:
+            raise UserError(f"The special ids must be below {size}, the logits; got {special}.")
+        is_early = (self._new_length(length) < self.minima)[:, None]  # [R, 1]
+        forbidden = []
+        for block in sorted({number // _BLOCK for number in ids}):
+            of_block = [number for number in ids if number // _BLOCK == block]
+            tokens = np.arange(of_block[0], of_block[-1] + 1)
+            is_forbidden = tf.constant(np.isin(tokens, list(always))[None])  # [1, H]
+            if special.end in of_block:
+                is_forbidden |= is_early & (tokens == special.end)
+            forbidden.append(ForbiddenIds(of_block[0], is_forbidden))
+        return forbidden
 
-    def _control(self, scores, ids, length):
-        for control in self.controls:
-            scores = control.adjust(scores, ids, length)
+    def _constrain(self, scores: tf.Tensor, ids: tf.Tensor, length: tf.Tensor) -> tf.Tensor:
+        for constraint in self.constraints:
+            scores = constraint.adjust(scores, ids, length, self.special_ids)
         return scores
 
-    def _decide(self, best, length):
-        """Where one token alone is right, whatever the controls say: boolean `[R]`; and which.
-
-        Args:
-            best: `[R]`, the best score.
-            length: how many tokens came before.
-        """
-        is_decided = (self._number(length) >= self.maxima) | (best == NEVER)
+    def _forced_tokens(
+        self, best: tf.Tensor, length: tf.Tensor
+    ) -> tuple[tf.Tensor, int | tf.Tensor]:
+        """Returns which rows `[R]`, of `best` scores `[R]`, have only one token, and this token."""
+        end = self.special_ids.end
+        is_decided = (self._new_length(length) >= self.maxima) | (best == MINUS_INFINITY)
         if self.prefix is None:
-            return is_decided, END_ID
-        is_given = self.is_given(length)
-        only = tf.where(is_given, self._given(length), END_ID)[:, None]  # [R, 1]
-        return is_decided | is_given, only
+            return is_decided, end
+        is_forced = self.is_forced(length)
+        padded = tf.pad(self.prefix, [[0, 0], [0, 1]])
+        following = tf.gather(padded, tf.minimum(length, tf.shape(self.prefix)[1]), axis=1)  # [R]
+        return is_decided | is_forced, tf.where(is_forced, following, end)[:, None]
 
-    def _number(self, length):
-        """The number of the token to be chosen, `[R]`: how many it makes without the prefix."""
+    def _new_length(self, length: tf.Tensor) -> tf.Tensor:
+        """Returns the number of chosen tokens after the next one, `[R]`."""
         return length + 1 - self.prefix_lengths
 
-    def _given(self, length):
-        """The prefix's token after the first `length`, `[R]`; anything where there is none."""
-        room = tf.pad(self.prefix, [[0, 0], [0, 1]])
-        return tf.gather(room, tf.minimum(length, tf.shape(self.prefix)[1]), axis=1)
 
-
-def _log_sum(logits):
-    """The logarithm of the sum of the exponentials of each row: `[R, 1]` of `[R, V]`."""
+def _log_sum_exp(logits: tf.Tensor) -> tf.Tensor:
+    """Returns the logarithm `[R, 1]` of the sum of the exponentials of each row `[R, V]`."""
     largest = tf.reduce_max(logits, axis=1, keepdims=True)
     return largest + tf.math.log(tf.reduce_sum(tf.exp(logits - largest), axis=1, keepdims=True))
+
+
+#: Scores of a block: about the root of a vocabulary's size, so that both passes are short.
+_BLOCK = 64
+
+
+class ForbiddenIds(NamedTuple):
+    """Forbidden tokens among H consecutive ids of one block; `is_forbidden` is `[R or 1, H]`."""
+
+    first: int
+    is_forbidden: tf.Tensor
+
+
+def forbid(scores: tf.Tensor, forbidden: Sequence[ForbiddenIds]) -> tf.Tensor:
+    """Returns scores `[R, V]` with -inf for forbidden ids, which are in ascending order."""
+    parts, end = [], 0
+    for first, is_forbidden in forbidden:
+        if first > end:
+            parts.append(scores[:, end:first])
+        end = first + is_forbidden.shape[1]
+        parts.append(tf.where(is_forbidden, MINUS_INFINITY, scores[:, first:end]))
+    return tf.concat([*parts, scores[:, end:]], axis=1)
+
+
+def top_k(
+    scores: tf.Tensor, k: int, forbidden: Sequence[ForbiddenIds]
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns the `k` largest scores of each row and their ids, both `[R, k]`.
+
+    The result is that of `tf.math.top_k(forbid(scores, forbidden), k)`, with the lowest id first
+    among equals. `tf.math.top_k` compares every score with the largest so far; here, one pass at
+    the speed of memory computes the maxima of blocks, and only the `k` blocks with the largest
+    maxima are searched. Forbidden ids are replaced in their own blocks, not in all scores.
+
+    There is one `ForbiddenIds` for each block that has any, in ascending order.
+
+    >>> scores = tf.constant([[9.0, 1.0, 4.0, 1.0]])
+    >>> values, ids = top_k(scores, 2, [ForbiddenIds(0, tf.constant([[True]]))])
+    >>> ids.numpy()
+    array([[2, 1]], dtype=int32)
+    """
+    size = scores.shape[1]
+    if size is None or size <= _BLOCK * k:
+        return _exact_top_k(forbid(scores, forbidden), k)
+    num_blocks = -(-size // _BLOCK)
+    if size % _BLOCK:
+        padding = [[0, 0], [0, num_blocks * _BLOCK - size]]
+        scores = tf.pad(scores, padding, constant_values=-np.inf)
+    blocks = tf.reshape(scores, [-1, num_blocks, _BLOCK])
+    replaced = {}
+    for first, is_forbidden in forbidden:
+        block, place = divmod(first, _BLOCK)
+        replaced[block] = forbid(blocks[:, block], [ForbiddenIds(place, is_forbidden)])
+    maxima = tf.reduce_max(blocks, axis=2)  # [R, V / BLOCK]
+    parts, end = [], 0
+    for block, values in replaced.items():  # values: [R, BLOCK]
+        if block > end:
+            parts.append(maxima[:, end:block])
+        parts.append(tf.reduce_max(values, axis=1, keepdims=True))
+        end = block + 1
+    _, best = _exact_top_k(tf.concat([*parts, maxima[:, end:]], axis=1), k)  # [R, k]
+    if k > 1:
+        best = tf.sort(best)  # so that the lowest id comes first among equals
+    kept = tf.gather(blocks, best, batch_dims=1)  # [R, k, BLOCK]
+    for block, values in replaced.items():
+        kept = tf.where((best == block)[..., None], values[:, None], kept)
+    values, places = _exact_top_k(tf.reshape(kept, [-1, k * _BLOCK]), k)
+    chosen = best if k == 1 else tf.gather(best, places // _BLOCK, batch_dims=1)
+    return values, chosen * _BLOCK + places % _BLOCK
+
+
+def _exact_top_k(scores: tf.Tensor, k: int) -> tuple[tf.Tensor, tf.Tensor]:
+    if k > 1:
+        return tf.math.top_k(scores, k)
+    place = tf.argmax(scores, axis=1, output_type=tf.int32)[:, None]
+    return tf.gather(scores, place, batch_dims=1), place

@@ -1,116 +1,158 @@
-"""Tokens drawn by their probability."""
+"""Sampling: next tokens drawn at random by their probability."""
 
 import dataclasses
+from typing import Any, Self
 
 import numpy as np
 import tensorflow as tf
 
 from keras_transformer._utils.checks import (
     require_not_negative,
-    require_positive,
     require_positive_integer,
     require_seed,
 )
-from keras_transformer.decoding.constraints import NEVER, Candidates
+from keras_transformer.decoding.constraints import MINUS_INFINITY, Candidates, LogitsProcessor
 from keras_transformer.decoding.greedy_search import SequentialSearch
-from keras_transformer.decoding.search import ids_of
+from keras_transformer.decoding.hypotheses import Hypotheses, row_indices
+from keras_transformer.decoding.registry import register_search
+from keras_transformer.decoding.search import Ids, Source, ids_of
+from keras_transformer.decoding.search_settings import require_top_k, require_top_p
 
 
+@register_search("sampling")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SamplingSearch(SequentialSearch):
-    """Draws each next token at random, by the model's probabilities.
+    """Search that draws each next token at random by the probabilities of the model.
 
-    What a row draws depends on the seed and the row's number alone, whatever the other rows are.
+    The draws of a row depend on the seed and the row's number alone, not on the other rows.
 
-    Attributes: those of `Search`, and
-        samples: hypotheses for each input, drawn independently.
-        temperature: divides the log-probabilities first: below 1 the likely become likelier, above
-            1 less likely; 0 is greedy. May be a scalar tensor.
-        top_k: draw among so many of the likeliest tokens (Fan et al. 2018, "Hierarchical Neural
-            Story Generation").
-        top_p: draw among the fewest of the likeliest tokens whose probabilities add up to this
-            (Holtzman et al. 2020, "The Curious Case of Neural Text Degeneration").
-
-    >>> from keras_transformer import LanguageModel
     >>> from keras_transformer.decoding import LengthLimits
-    >>> model = LanguageModel.from_preset("tiny", vocabulary_size=1000)
+    >>> from keras_transformer.models import LanguageModel
+    >>> model = LanguageModel.from_size("tiny", vocabulary_size=1000)
     >>> search = SamplingSearch(samples=3, top_k=50, lengths=LengthLimits(maximum=9))
-    >>> found = search(model, prefix=[[5, 6, 7]], seed=1)
-    >>> found.ids.shape[:2]
+    >>> search(model, prefix=[[5, 6, 7]], seed=1).ids.shape[:2]
     TensorShape([1, 3])
+
+    Args:
+        samples: Integer. Number of hypotheses of each input, drawn independently. Defaults to 1.
+        temperature: Float or scalar tensor. Divides the log-probabilities first: below 1 makes
+            likely tokens more likely, above 1 less; 0 is greedy search. Defaults to 1.
+        top_k: Integer. Draw among this number of most likely tokens (Fan et al. 2018, "Hierarchical
+            Neural Story Generation"). Defaults to None, no limit.
+        top_p: Float. Draw among the smallest set of most likely tokens whose probabilities add up
+            to this (Holtzman et al. 2020, "The Curious Case of Neural Text Degeneration"). Defaults
+            to None, no limit.
+        length_penalty: Float. Exponent of the length normalization of scores. Defaults to 0.6.
+        lengths: `LengthLimits`. Defaults to `LengthLimits()`.
+        constraints: `Constraint` or `Constraint`s, applied in this order. Defaults to none.
+        with_alignment: Boolean. Whether to return the source position that each token attended to
+            most. Defaults to False.
     """
 
     samples: int = 1
-    temperature: float = 1.0
+    temperature: float | tf.Tensor = 1.0
     top_k: int | None = None
     top_p: float | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
         require_positive_integer("samples", self.samples)
         if not tf.is_tensor(self.temperature):
             require_not_negative("temperature", self.temperature)
-        if self.top_k is not None:
-            require_positive_integer("top_k", self.top_k)
-        if self.top_p is not None:
-            require_positive("top_p", self.top_p)
-            if self.top_p > 1:
-                raise ValueError(f"`top_p` must be at most 1; got {self.top_p}.")
+        require_top_k("top_k", self.top_k)
+        require_top_p("top_p", self.top_p)
 
     @property
-    def call_inputs(self):
+    def call_inputs(self) -> dict[str, tf.TensorSpec]:
         return {"seed": tf.TensorSpec([], tf.int64, name="seed")}
 
     @property
-    def width(self):
+    def num_hypotheses(self) -> int:
         return self.samples
 
-    def __call__(self, model, source=None, prefix=None, seed=0, rows=None):
-        """As `Search.__call__`, and:
+    n_best = num_hypotheses  # type: ignore[assignment]
+
+    def with_n_best(self, n: int) -> Self:
+        """Returns the search that draws `n` hypotheses of each input."""
+        return dataclasses.replace(self, samples=n)
+
+    def __call__(
+        self,
+        model: Any,
+        source: Source | None = None,
+        prefix: Ids | None = None,
+        seed: int | tf.Tensor = 0,
+        rows: tf.Tensor | None = None,
+    ) -> Hypotheses:
+        """Returns the hypotheses of a batch.
 
         Args:
-            seed: an integer or a scalar tensor; the same repeats the draws.
-            rows: int32 `[B]`, the numbers of the rows, if they are not simply counted: for a part
-                of a larger batch.
+            model: A `Transformer`, a `LanguageModel` or any object with their methods.
+            source: int32 `[B, S]`. Source ids, or a dictionary with them as "source".
+            prefix: int32 `[B, P]`. Ids that the hypotheses must begin with, such as a prompt.
+            seed: Integer or scalar tensor. The same seed gives the same draws. Defaults to 0.
+            rows: int32 `[B]`. Numbers of the rows, for a part of a larger batch. Defaults to 0, 1,
+                and so on.
         """
         if not tf.is_tensor(seed):
             seed = np.uint64(require_seed("seed", seed)).astype(np.int64)
         if rows is None:
             rows = tf.range(tf.shape(prefix if source is None else ids_of(source))[0])
-        numbers = rows[:, None] * self.samples + tf.range(self.samples)
+        numbers = row_indices(rows, self.samples, tf.range(self.samples))
         return self.run(model, source, prefix, (tf.cast(seed, tf.int64), tf.reshape(numbers, [-1])))
 
-    def choose(self, rules, logits, ids, length, seed):
+    def choose(
+        self, processor: LogitsProcessor, logits: tf.Tensor, loop: dict[str, Any], seed: Any
+    ) -> Candidates:
         log_probabilities = tf.nn.log_softmax(logits)
-        scores = rules.apply(log_probabilities, ids, length)
-        drawn = self._draw(scores, length, seed)
-        of_drawn = (
-            tf.gather(values, drawn, axis=1, batch_dims=1) for values in (scores, log_probabilities)
-        )
-        return Candidates(drawn, *of_drawn)
+        scores = processor.process(log_probabilities, loop["ids"], loop["length"])
+        drawn = self._draw(scores, loop["length"], seed)
+        both = (scores, log_probabilities)
+        return Candidates(drawn, *(tf.gather(each, drawn, axis=1, batch_dims=1) for each in both))
 
-    def _draw(self, scores, length, seed):
-        """The next token `[R]` by scores `[R, V]`, after `length` others."""
+    def _draw(
+        self, scores: tf.Tensor, length: tf.Tensor, seed: tuple[tf.Tensor, tf.Tensor]
+    ) -> tf.Tensor:
+        """Returns the next token `[R]` by scores `[R, V]`, after `length` others."""
         temperature = tf.convert_to_tensor(self.temperature, tf.float32)
         is_greedy = temperature <= 0
         logits = scores / tf.where(is_greedy, 1.0, temperature)
         if self.top_k is not None:
-            logits = _only_best(logits, self.top_k)
+            logits = _keep_top_k(logits, self.top_k)
         if self.top_p is not None:
-            logits = _only_nucleus(logits, self.top_p)
-        # The Gumbel-max trick: the largest of these is a draw from the softmax.
-        seed, rows = seed
-        seeds = tf.stack([seed, tf.cast(length, tf.int64)])
+            logits = _keep_top_p(logits, self.top_p)
+        # Gumbel-max: the largest of logits plus noise is a draw from the softmax.
+        number, rows = seed
+        seeds = tf.stack([number, tf.cast(length, tf.int64)])
         uniform = _uniform(rows, tf.shape(logits)[1], seeds)
         noise = tf.where(is_greedy, 0.0, -tf.math.log(-tf.math.log(uniform)))
         return tf.argmax(logits + noise, axis=1, output_type=tf.int32)
 
 
-def _uniform(rows, size, seed):
-    """Random numbers `[R, size]` between 0 and 1, neither of them included.
+def _keep_top_k(logits: tf.Tensor, k: int) -> tf.Tensor:
+    """Returns logits with -inf for all but the `k` largest of each row."""
+    k = tf.minimum(k, tf.shape(logits)[1])
+    smallest = tf.math.top_k(logits, k).values[:, -1:]
+    return tf.where(logits < smallest, MINUS_INFINITY, logits)
 
-    Made from random bits, which are the same plain and under XLA; TensorFlow's own random floats
-    are not. Each of the `rows` `[R]` mixes them with its number, so that it needs no other row.
+
+def _keep_top_p(logits: tf.Tensor, p: float) -> tf.Tensor:
+    """Returns logits with -inf for all but the fewest whose probabilities reach `p`.
+
+    The largest always stays.
+    """
+    descending = tf.sort(logits, direction="DESCENDING")
+    before = tf.cumsum(tf.nn.softmax(descending), axis=1, exclusive=True)
+    smallest = tf.reduce_min(tf.where(before < p, descending, np.inf), axis=1, keepdims=True)
+    return tf.where(logits < smallest, MINUS_INFINITY, logits)
+
+
+def _uniform(rows: tf.Tensor, size: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+    """Returns random numbers `[R, size]` between 0 and 1, both excluded.
+
+    They are made from random bits, which are the same plain and under XLA; TensorFlow's own random
+    floats are not. Each of the `rows` `[R]` mixes the bits with its number, so that it does not
+    depend on the other rows.
     """
     bits = tf.random.stateless_uniform(
         [1, size], seed, minval=None, maxval=None, dtype=tf.uint32, alg="philox"
@@ -121,24 +163,9 @@ def _uniform(rows, size, seed):
     return (tf.cast(tf.cast(upper, tf.int32), tf.float32) + 0.5) * 2.0**-23
 
 
-def _mix(bits):
-    """Each of 32 bits changes each other with probability 1/2 (the finalizer of MurmurHash3)."""
+def _mix(bits: tf.Tensor) -> tf.Tensor:
+    """Mixes 32 bits: each changes each other with probability 1/2 (finalizer of MurmurHash3)."""
     for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35), (16, 1)):
         bits ^= tf.bitwise.right_shift(bits, tf.constant(shift, tf.uint32))
         bits *= tf.constant(factor, tf.uint32)
     return bits
-
-
-def _only_best(logits, k):
-    """All but the `k` largest of each row become -inf."""
-    k = tf.minimum(k, tf.shape(logits)[1])
-    smallest = tf.math.top_k(logits, k).values[:, -1:]
-    return tf.where(logits < smallest, NEVER, logits)
-
-
-def _only_nucleus(logits, p):
-    """All but the fewest whose probabilities reach `p` become -inf; the largest always stays."""
-    descending = tf.sort(logits, direction="DESCENDING")
-    before = tf.cumsum(tf.nn.softmax(descending), axis=1, exclusive=True)
-    smallest = tf.reduce_min(tf.where(before < p, descending, np.inf), axis=1, keepdims=True)
-    return tf.where(logits < smallest, NEVER, logits)

@@ -1,17 +1,28 @@
-"""From a trained model to a SavedModel that takes strings and returns strings."""
+"""Export of trained models as SavedModels that take strings, and their verification.
+
+| file | contents |
+|---|---|
+| `trained_model.py` | a trained model on disk |
+| `modules/` | the model as graph functions of strings |
+| `signatures.py` | the record of a signature, and the contract check |
+| `exporting.py`, `formats/` | writing a version directory, in one of the registered formats |
+| `verification.py` | all checks of an export |
+"""
 
 from keras_transformer.export.exporting import export_model
-from keras_transformer.export.text_model import TextModel, open_text_model
-from keras_transformer.export.text_module import TextLimits
+from keras_transformer.export.formats import FORMATS, ExportFormat, register_export_format
+from keras_transformer.export.modules import TextLimits, make_text_module
 from keras_transformer.export.trained_model import TrainedModel
 from keras_transformer.export.verification import Verification, verify_export
 
 __all__ = [
+    "FORMATS",
+    "ExportFormat",
     "TextLimits",
-    "TextModel",
     "TrainedModel",
     "Verification",
     "export_model",
-    "open_text_model",
+    "make_text_module",
+    "register_export_format",
     "verify_export",
 ]

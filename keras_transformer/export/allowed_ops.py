@@ -1,51 +1,57 @@
-"""The ops that an export may hold: an explicit list, since a graph is code.
+"""Operations that an export may hold: an explicit list, because a graph is code.
 
-Everything on it computes from its inputs, its attributes and the variables and tables of the same
-graph. Nothing on it opens files or sockets, calls Python or other processes, or logs to a place
-that the graph chooses. An op that is not here is refused, whatever it does: a list of bad ones
-would miss the next one that TensorFlow adds. Those that look harmless and are not:
+Every operation on the list computes from its inputs, its attributes and the variables and tables of
+the same graph. None opens files or sockets, calls Python or other processes, or logs to a place
+that the graph chooses. An operation that is not on the list is refused, whatever it does: a list of
+forbidden operations would miss the next one that TensorFlow adds. Some that look harmless are not:
 
-- `Print`, `PrintV2` write to files; `ImmutableConst` maps one into memory;
+- `Print`, `PrintV2` write to files; `ImmutableConst` maps a file into memory;
 - `InitializeTableFromTextFile*`, `GenerateVocabRemapping`, `LoadAndRemapMatrix`, `Skipgram` and
-  `FixedUnigramCandidateSampler` read one; `DecodeProtoV2`, `EncodeProto` read their descriptors;
-- every `Dataset` op, as sources, caches and snapshots are files or servers;
-- `Empty`, `FakeParam` return memory as they find it; `Abort` ends the process.
+  `FixedUnigramCandidateSampler` read a file; `DecodeProtoV2`, `EncodeProto` read their descriptors;
+- every `Dataset` operation, because sources, caches and snapshots are files or servers;
+- `Empty`, `FakeParam` return uninitialized memory; `Abort` ends the process.
 
-When a model needs another op that computes and does nothing else, add it to its group.
+When a model needs another operation that only computes, add it to its group.
 """
 
 import collections
-from typing import NamedTuple
+import os
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
 
 from keras_transformer.export.damage import refused
 
-# Of ops that are refused, so many are named.
+# Number of refused operations that a message names.
 _NAMED = 5
 
 
 class GraphOps(NamedTuple):
-    """The ops of a graph.
+    """The operations of a graph.
 
     Attributes:
-        ops: how many nodes there are of each, a dictionary by name, without the saver's.
+        ops: number of nodes of each operation, by name, without those of the saver.
         saver_ops: the same for the functions that restore and save the weights.
-        outside_core: the names of those that need tensorflow-text.
+        outside_core: names of the operations of tensorflow-text.
     """
 
-    ops: dict
-    saver_ops: dict
-    outside_core: list
+    ops: dict[str, int]
+    saver_ops: dict[str, int]
+    outside_core: list[str]
 
 
-def check_ops(directory, meta_graph):
-    """Returns the `GraphOps` of an export; a `UserError` names those that are not allowed.
+def check_ops(directory: str | os.PathLike[str], meta_graph: Any) -> GraphOps:
+    """Returns the `GraphOps` of an export.
 
     Args:
-        directory: of the export, for messages.
+        directory: directory of the export, for messages.
         meta_graph: from `read_meta_graph`.
+
+    Raises:
+        UserError: if there are operations that are not allowed; it names them.
     """
     privileged = _privileged_functions(meta_graph)
-    ops, saver_ops, foreign = collections.Counter(), collections.Counter(), {}
+    ops, saver_ops = collections.Counter(), collections.Counter()
+    foreign: dict[str, str | None] = {}
     for place, nodes in _places(meta_graph.graph_def):
         counted = saver_ops if place in privileged else ops
         allowed = privileged.get(place, ALLOWED)
@@ -54,45 +60,48 @@ def check_ops(directory, meta_graph):
             if node.op not in allowed:
                 foreign.setdefault(node.op, place)
     if foreign:
-        raise refused(directory, _described(foreign))
+        raise refused(
+            directory,
+            _described(foreign),
+            "Do not load it; export the model with `keras-transformer export`.",
+        )
     return GraphOps(dict(ops), dict(saver_ops), outside_core([*ops, *saver_ops]))
 
 
-def _described(foreign):
+def _described(foreign: dict[str, str | None]) -> str:
     named = [
         f"{op} (in {f'function {place}' if place else 'the graph'})"
         for op, place in sorted(foreign.items())
     ]
     more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
     return (
-        f"refused: ops that an export may not hold, as they could reach files, the network or "
-        f"other programs: {', '.join(named[:_NAMED])}{more}. Do not load it; export the model with "
-        "`keras-transformer export`."
+        "refused: ops that an export may not hold, as they could access files, the network or "
+        f"other programs: {', '.join(named[:_NAMED])}{more}."
     )
 
 
-def _places(graph):
+def _places(graph: Any) -> Iterator[tuple[str | None, Any]]:
     """Yields name and nodes of every function, and None and the nodes of the graph itself."""
     yield None, graph.node
     for function in graph.library.function:
         yield function.signature.name, function.node_def
 
 
-def _privileged_functions(meta_graph):
-    """Returns what the functions that restore and save the weights may hold, by name.
+def _privileged_functions(meta_graph: Any) -> dict[str | None, frozenset[str]]:
+    """Returns the operations allowed in the functions that restore and save the weights, by name.
 
-    A function has the privilege if the saver's node calls it and nothing else can: no other node,
-    no signature, no initialization and no object that `tf.saved_model.load` brings back.
+    A function is privileged if the saver's node calls it and nothing else can: no other node, no
+    signature, no initialization and no object that `tf.saved_model.load` restores.
     """
     saver, graph = meta_graph.saver_def, meta_graph.graph_def
     nodes = {node.name: node for node in graph.node}
     functions = {function.signature.name: function for function in graph.library.function}
     is_clear = len(nodes) == len(graph.node) and len(functions) == len(graph.library.function)
-    # One node for both would write files when weights are loaded.
+    # A node with both roles would write files when weights are loaded.
     if not is_clear or _node_name(saver.restore_op_name) == _node_name(saver.save_tensor_name):
         return {}
     users = _users(meta_graph)
-    privileged = {}
+    privileged: dict[str | None, frozenset[str]] = {}
     for tensor_name, allowed in (
         (saver.restore_op_name, ALLOWED_WHERE_WEIGHTS_ARE_RESTORED),
         (saver.save_tensor_name, ALLOWED_WHERE_WEIGHTS_ARE_SAVED),
@@ -103,7 +112,7 @@ def _privileged_functions(meta_graph):
         for name in _called(node.attr):
             if name not in functions or users[("function", name)] != 1:
                 continue
-            # With this attribute TensorFlow may run a function in place of another.
+            # With this attribute, TensorFlow may run the function in place of another.
             if "api_implements" in functions[name].attr:
                 continue
             if _reads_what_the_server_names(saver, node, functions[name]):
@@ -111,8 +120,8 @@ def _privileged_functions(meta_graph):
     return privileged
 
 
-def _reads_what_the_server_names(saver, node, function):
-    """Whether `RestoreV2` gets its files from the saver's placeholder, not from the graph."""
+def _reads_what_the_server_names(saver: Any, node: Any, function: Any) -> bool:
+    """Returns whether `RestoreV2` gets its files from the saver's placeholder, not the graph."""
     restoring = [inner for inner in function.node_def if inner.op == "RestoreV2"]
     if not restoring:
         return True
@@ -122,15 +131,15 @@ def _reads_what_the_server_names(saver, node, function):
     )
 
 
-def _users(meta_graph):
-    """Counts what uses each node of the graph, ("node", name), and each ("function", name)."""
-    users = collections.Counter()
+def _users(meta_graph: Any) -> collections.Counter[tuple[str, str]]:
+    """Counts the uses of each node of the graph, ("node", name), and each ("function", name)."""
+    users: collections.Counter[tuple[str, str]] = collections.Counter()
     graph = meta_graph.graph_def
     users.update(("node", _node_name(name)) for node in graph.node for name in node.input)
     users.update(("node", name) for name in _named_tensors(meta_graph))
     for _, nodes in _places(graph):
         for node in nodes:
-            # A function can be called by its name too, as if it were an op.
+            # A function can be called by its name too, like an operation.
             users.update(("function", name) for name in [node.op, *_called(node.attr)])
     for function in graph.library.function:
         users.update(("function", name) for name in _called(function.attr))
@@ -139,7 +148,7 @@ def _users(meta_graph):
     return users
 
 
-def _named_tensors(meta_graph):
+def _named_tensors(meta_graph: Any) -> Iterator[str]:
     """Yields the nodes that signatures, initialization and collections of a graph name."""
     for signature in meta_graph.signature_def.values():
         for tensor in [*signature.inputs.values(), *signature.outputs.values()]:
@@ -148,8 +157,8 @@ def _named_tensors(meta_graph):
         yield from map(_node_name, collection.node_list.value)
 
 
-def _tensor_names(tensor):
-    """The names in a `TensorInfo`, which may describe a sparse or a composite tensor."""
+def _tensor_names(tensor: Any) -> list[str]:
+    """Returns the names in a `TensorInfo`, which may describe a sparse or composite tensor."""
     sparse = tensor.coo_sparse
     names = [sparse.values_tensor_name, sparse.indices_tensor_name, sparse.dense_shape_tensor_name]
     for component in tensor.composite_tensor.components:
@@ -157,7 +166,7 @@ def _tensor_names(tensor):
     return [tensor.name, *names]
 
 
-def _called(attributes):
+def _called(attributes: Any) -> Iterator[str]:
     """Yields the names of functions in the attributes of a node, at any depth."""
     for value in attributes.values():
         for function in [value.func, *value.list.func]:
@@ -166,12 +175,12 @@ def _called(attributes):
             yield from _called(function.attr)
 
 
-def _node_name(tensor_name):
-    """The node of a tensor "name:0" or of a control input "^name"."""
+def _node_name(tensor_name: str) -> str:
+    """Returns the node of a tensor "name:0" or of a control input "^name"."""
     return tensor_name.removeprefix("^").partition(":")[0]
 
 
-def _ops(names):
+def _ops(names: str) -> frozenset[str]:
     return frozenset(names.split())
 
 
@@ -227,7 +236,7 @@ RAGGED_AND_SPARSE = _ops("""
     SparseTensorDenseMatMul SparseToDense
 """)
 
-# Their branches and bodies are functions of the same graph, and scanned as such.
+# Their branches and bodies are functions of the same graph, which are scanned too.
 CONTROL_FLOW = _ops("""
     Assert Case If NoOp PartitionedCall StatefulPartitionedCall StatelessCase StatelessIf
     StatelessWhile While
@@ -254,14 +263,14 @@ TENSOR_LISTS = _ops("""
     TensorListStack
 """)
 
-# Filled from tensors in the graph, never from a file.
+# Tables that are filled from tensors in the graph, never from a file.
 TABLES = _ops("""
     HashTableV2 InitializeTableV2 LookupTableExportV2 LookupTableFindV2 LookupTableImportV2
     LookupTableInsertV2 LookupTableRemoveV2 LookupTableSizeV2 MutableDenseHashTableV2
     MutableHashTableOfTensorsV2 MutableHashTableV2
 """)
 
-#: The ops of tensorflow-text, all of them: models and vocabularies are bytes in the graph.
+#: All operations of tensorflow-text: models and vocabularies are bytes in the graph.
 TENSORFLOW_TEXT = _ops("""
     CaseFoldUTF8 ConstrainedSequence FastBertNormalize FastWordpieceTokenizeWithOffsets
     FindSourceOffsets MaxSpanningTree NormalizeUTF8 NormalizeUTF8WithOffsetsMap PhraseTokenize
@@ -276,7 +285,7 @@ TENSORFLOW_TEXT = _ops("""
     WhitespaceTokenizeWithOffsets WordpieceTokenizeWithOffsets
 """)
 
-CORE = frozenset().union(
+CORE: frozenset[str] = frozenset().union(
     ARITHMETIC,
     REDUCTIONS,
     LINEAR_ALGEBRA,
@@ -290,17 +299,21 @@ CORE = frozenset().union(
     TABLES,
 )
 
-ALLOWED = CORE | TENSORFLOW_TEXT
+ALLOWED: frozenset[str] = CORE | TENSORFLOW_TEXT
 
-#: Only in the function that loads the weights, from the files that the server names.
-ALLOWED_WHERE_WEIGHTS_ARE_RESTORED = ALLOWED | {"RestoreV2"}
+#: Allowed in the function that loads the weights, from the files that the server names.
+ALLOWED_WHERE_WEIGHTS_ARE_RESTORED: frozenset[str] = ALLOWED | {"RestoreV2"}
 
-#: Only in the function that writes a checkpoint, which no server and no signature calls.
-ALLOWED_WHERE_WEIGHTS_ARE_SAVED = ALLOWED | {"MergeV2Checkpoints", "SaveV2", "ShardedFilename"}
+#: Allowed in the function that writes a checkpoint, which no server and no signature calls.
+ALLOWED_WHERE_WEIGHTS_ARE_SAVED: frozenset[str] = ALLOWED | {
+    "MergeV2Checkpoints",
+    "SaveV2",
+    "ShardedFilename",
+}
 
 
-def outside_core(ops):
-    """Returns those of `ops` that come with tensorflow-text, sorted.
+def outside_core(ops: Iterable[str]) -> list[str]:
+    """Returns the operations of tensorflow-text among `ops`, sorted.
 
     >>> outside_core(["AddV2", "SentencepieceOp", "CaseFoldUTF8"])
     ['CaseFoldUTF8', 'SentencepieceOp']

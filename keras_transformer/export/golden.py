@@ -1,4 +1,4 @@
-"""Golden pairs: what a model in memory answered, and whether its export still answers that."""
+"""Golden pairs: answers of a model in memory, and whether its export still gives them."""
 
 import importlib.util
 import json
@@ -7,7 +7,8 @@ import pathlib
 import signal
 import subprocess
 import sys
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,30 +16,32 @@ from keras_transformer.export import replay
 from keras_transformer.export.damage import no_tensorflow_text, refused
 from keras_transformer.export.manifest import read_manifest
 
-# Another CPU adds in another order.
+# Another CPU adds numbers in another order.
 _TOLERANCE = 1e-4
+
+_COPY_AGAIN = "Copy the directory again, or export again."
 
 
 class GoldenRow(NamedTuple):
-    """A golden pair and what came of it.
+    """Result of replaying a golden pair.
 
     Attributes:
-        signature: that was called.
-        input: its inputs, a dictionary of nested lists by name.
-        expected: what the model in memory answered, a dictionary like it.
-        got: what the export answered, or {"error": message}.
-        ok: whether they agree: texts and integers exactly, other numbers to 0.0001.
+        signature: name of the signature.
+        input: the inputs, nested lists by name.
+        expected: the answers of the model in memory, nested lists by name.
+        got: the answers of the export, or `{"error": message}`.
+        ok: whether they agree: texts and integers exactly, other numbers within 0.0001.
     """
 
     signature: str
-    input: dict
-    expected: dict
-    got: dict
+    input: dict[str, Any]
+    expected: dict[str, Any]
+    got: dict[str, Any]
     ok: bool
 
     @property
-    def difference(self):
-        """The first output that differs, what was expected and what came; None if they agree."""
+    def difference(self) -> tuple[str, Any, Any] | None:
+        """The first output that differs, with the values expected and received; None if equal."""
         if "error" in self.got and "error" not in self.expected:
             return "error", None, self.got["error"]
         for name, expected in self.expected.items():
@@ -47,13 +50,15 @@ class GoldenRow(NamedTuple):
         return None
 
 
-def make_golden_pair(signature, inputs, outputs):
+def make_golden_pair(
+    signature: str, inputs: Mapping[str, Any], outputs: Mapping[str, Any]
+) -> dict[str, Any]:
     """Returns a golden pair for the manifest.
 
     Args:
-        signature: its name.
-        inputs: tensors or arrays by name, that it was called with.
-        outputs: tensors or arrays by name, that the model in memory answered.
+        signature: name of the signature.
+        inputs: tensors or arrays by name.
+        outputs: tensors or arrays by name: the answers of the model in memory.
 
     >>> make_golden_pair("serving_default", {"text": np.array([b"a"])}, {"score": np.ones(1)})
     {'signature': 'serving_default', 'inputs': {'text': ['a']}, 'outputs': {'score': [1.0]}}
@@ -65,24 +70,24 @@ def make_golden_pair(signature, inputs, outputs):
     }
 
 
-def replay_golden_pairs(directory):
-    """Runs every golden pair of an export in a clean process, and compares.
+def replay_golden_pairs(directory: str | os.PathLike[str]) -> list[GoldenRow]:
+    """Runs every golden pair of an export in a clean process, and compares the answers.
 
-    The process imports TensorFlow and, if the manifest says that the graph needs its ops,
-    tensorflow_text; nothing else. What the graph does, it does: check the ops first.
+    The process imports TensorFlow and, if the manifest says that the graph needs its operations,
+    tensorflow_text; nothing else. It runs the graph: check the operations first.
 
     Args:
-        directory: of the export.
+        directory: directory of the export.
 
     Returns:
-        A list of `GoldenRow`, in the manifest's order.
+        The results in the order of the manifest.
     """
     directory = pathlib.Path(directory).absolute()
     golden = read_manifest(directory)["golden"]
-    # Isolated: neither PYTHONPATH nor the current directory can slip a module in. What comes from
-    # there in this process, such as TensorFlow on a cluster, comes after all else.
+    # Isolated: neither PYTHONPATH nor the current directory can supply modules. Directories from
+    # which this process has its libraries, as on a cluster, are searched last.
     process = subprocess.run(
-        [sys.executable, "-I", replay.__file__, str(directory), *_places_of_libraries()],
+        [sys.executable, "-I", replay.__file__, str(directory), *_library_directories()],
         env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -92,25 +97,26 @@ def replay_golden_pairs(directory):
     if process.returncode == replay.NO_TENSORFLOW_TEXT:
         raise no_tensorflow_text(directory, last_line)
     if process.returncode:
-        raise refused(directory, _not_loadable(process.returncode, last_line))
+        raise refused(directory, _not_loadable(process.returncode, last_line), _COPY_AGAIN)
     try:
         answers = [json.loads(line) for line in process.stdout.splitlines()]
     except ValueError as error:
-        raise refused(directory, _not_loadable(0, "its process printed no JSON")) from error
+        problem = _not_loadable(0, "its process printed no JSON")
+        raise refused(directory, problem, _COPY_AGAIN) from error
     if len(answers) != len(golden):
         answered = f"its process ended after {len(answers)} of {len(golden)} golden pairs"
-        raise refused(directory, _not_loadable(0, answered))
+        raise refused(directory, _not_loadable(0, answered), _COPY_AGAIN)
     return [_compared(pair, answer) for pair, answer in zip(golden, answers, strict=True)]
 
 
-def _places_of_libraries():
-    """The directories from which this process has what a replay needs."""
+def _library_directories() -> list[str]:
+    """Returns the directories from which this process has the libraries of a replay."""
     specs = map(importlib.util.find_spec, ("numpy", "tensorflow", "tensorflow_text"))
-    places = [str(pathlib.Path(spec.origin).parents[1]) for spec in specs if spec is not None]
-    return list(dict.fromkeys(places))
+    origins = [spec.origin for spec in specs if spec is not None and spec.origin is not None]
+    return list(dict.fromkeys(str(pathlib.Path(origin).parents[1]) for origin in origins))
 
 
-def _compared(pair, answer):
+def _compared(pair: dict[str, Any], answer: dict[str, Any]) -> GoldenRow:
     got = answer.get("outputs", answer)
     ok = "outputs" in answer and all(
         name in got and _agree(expected, got[name]) for name, expected in pair["outputs"].items()
@@ -118,7 +124,7 @@ def _compared(pair, answer):
     return GoldenRow(pair["signature"], pair["inputs"], pair["outputs"], got, ok)
 
 
-def _agree(expected, got):
+def _agree(expected: Any, got: Any) -> bool:
     if isinstance(expected, list) and isinstance(got, list):
         return len(expected) == len(got) and all(map(_agree, expected, got))
     if isinstance(expected, float) and isinstance(got, float):
@@ -126,8 +132,8 @@ def _agree(expected, got):
     return type(expected) is type(got) and expected == got
 
 
-def _first_difference(expected, got):
-    """Returns the innermost values that differ: what was expected, and what came."""
+def _first_difference(expected: Any, got: Any) -> tuple[Any, Any]:
+    """Returns the innermost values that differ: expected and received."""
     if isinstance(expected, list) and isinstance(got, list) and len(expected) == len(got):
         for one, other in zip(expected, got, strict=True):
             if not _agree(one, other):
@@ -135,16 +141,16 @@ def _first_difference(expected, got):
     return expected, got
 
 
-def _not_loadable(code, why):
+def _not_loadable(code: int, reason: str) -> str:
     ending = f", ended by {signal.Signals(-code).name}" if code < 0 else ""
-    if "Op type not registered" in why:
-        why += "; is it of tensorflow_text? Then import tensorflow_text before you load the model"
-    return f"damaged or not loadable{ending}: {why}. Copy the directory again, or export again."
+    if "Op type not registered" in reason:
+        reason += "; an operation of tensorflow_text needs `import tensorflow_text` before loading"
+    return f"damaged or not loadable{ending}: {reason}."
 
 
-def _last_line(stderr):
-    """Returns the last line that is no chatter of TensorFlow's start."""
+def _last_line(stderr: bytes) -> str:
+    """Returns the last line that is not one of TensorFlow's start-up messages."""
     lines = [line.strip() for line in stderr.decode("utf-8", "replace").splitlines()]
-    chatter = ("WARNING: All log messages before", "I0000", "W0000")
-    lines = [line for line in lines if line and not line.startswith(chatter)]
-    return lines[-1] if lines else "it said nothing"
+    ignored = ("WARNING: All log messages before", "I0000", "W0000")
+    lines = [line for line in lines if line and not line.startswith(ignored)]
+    return lines[-1] if lines else "it printed nothing"

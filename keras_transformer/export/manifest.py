@@ -1,7 +1,7 @@
-"""`assets.extra/manifest.json`: what an export is, and the sha256 of every file in it.
+"""The manifest of an export, `assets.extra/manifest.json`: what it is, and the sha256 of its files.
 
-It tells damage, not malice: who can change a file can write another manifest. What is in the graph
-is checked by `graph_ops`.
+It detects damage, not malice: whoever can change a file can write another manifest. The operations
+of the graph are checked by `allowed_ops`.
 """
 
 import hashlib
@@ -9,7 +9,10 @@ import json
 import os
 import pathlib
 import re
+from collections.abc import Iterator
+from typing import Any
 
+from keras_transformer._utils.errors import UserError
 from keras_transformer._utils.files import atomic_file
 from keras_transformer.export.damage import (
     damaged,
@@ -19,9 +22,15 @@ from keras_transformer.export.damage import (
     symbolic_link,
     unreadable,
 )
-from keras_transformer.export.signatures import CONTRACTS
+from keras_transformer.models import MODELS
 
-_KINDS = {
+MANIFEST = "assets.extra/manifest.json"
+FORMAT = 1
+
+#: Golden pairs are a few sentences, and attention scores between them.
+MAXIMUM_BYTES = 64 << 20
+
+_TYPES: dict[str, type] = {
     "name": str,
     "version": int,
     "created_with": dict,
@@ -39,60 +48,13 @@ _KINDS = {
 }
 
 
-def require_content(content):
-    """Checks the content of a manifest, as written or as read; a `ValueError` says what is wrong.
-
-    - name, version: of the export.
-    - created_with: the versions of keras_transformer, tensorflow, keras, and of tensorflow_text or
-      None if the graph needs none of its ops.
-    - kind: the class of the model, which decides the signatures.
-    - model, recipe, tokenizers, search, weights, limits, quality: free; None if there is nothing.
-    - xla: whether the graph has parts that XLA must compile.
-    - ops: {"outside_core": the names of ops that core TensorFlow does not have}.
-    - golden: what the model in memory answered, a list of {"signature", "inputs", "outputs"}.
-    """
-    for key, kind in _KINDS.items():
-        if not isinstance(content.get(key), kind) or key not in content:
-            raise ValueError(f"{key!r} is missing or wrong")
-    if content["kind"] not in CONTRACTS:
-        known = ", ".join(CONTRACTS)
-        raise ValueError(f"'kind' must be one of {known}; got {content['kind']!r}")
-    for package in ("keras_transformer", "tensorflow", "keras", "tensorflow_text"):
-        version = content["created_with"].get(package)
-        may_be_none = package == "tensorflow_text" and version is None
-        if not isinstance(version, str) and not may_be_none:
-            raise ValueError(f"no version of {package} in 'created_with'")
-    outside_core = content["ops"].get("outside_core")
-    if not isinstance(outside_core, list) or not all(isinstance(op, str) for op in outside_core):
-        raise ValueError("no list 'outside_core' in 'ops'")
-    if not content["golden"] or not all(map(_is_golden_pair, content["golden"])):
-        raise ValueError("no golden pairs, or one that is not whole")
-
-
-def _is_golden_pair(pair):
-    return (
-        isinstance(pair, dict)
-        and isinstance(pair.get("signature"), str)
-        and isinstance(pair.get("inputs"), dict)
-        and isinstance(pair.get("outputs"), dict)
-        and bool(pair["outputs"])
-    )
-
-
-MANIFEST = "assets.extra/manifest.json"
-FORMAT = 1
-
-#: Golden pairs are a few sentences, and attention weights between them.
-MOST_BYTES = 64 << 20
-
-
-def write_manifest(directory, content):
-    """Writes the manifest of the export in `directory`, whose other files are all there.
+def write_manifest(directory: str | os.PathLike[str], content: dict[str, Any]) -> None:
+    """Writes the manifest of an export whose other files are complete.
 
     Args:
-        directory: that holds `saved_model.pb`.
-        content: a dictionary for JSON, see `require_content`. Added to it are "format", "files"
-            (sha256 and bytes of each file) and "sha256", that of all the rest.
+        directory: directory of the export.
+        content: a dictionary for JSON, see `find_problem`. "format", "files" (sha256 and size of
+            each file) and "sha256" (of the rest of the manifest) are added.
     """
     directory = pathlib.Path(directory)
     names = sorted(name for name in _file_names(directory) if name != MANIFEST)
@@ -100,9 +62,11 @@ def write_manifest(directory, content):
     for name in names:
         sha256, size = sha256_of(directory, name)
         files[name] = {"sha256": sha256, "bytes": size}
-    # As it will be read: lists for tuples, and keys that are texts.
+    # As it will be read: tuples become lists, and keys become strings.
     content = json.loads(json.dumps(content, allow_nan=False))
-    require_content(content)
+    problem = find_problem(content)
+    if problem is not None:
+        raise UserError(f"The content of the manifest is not valid: {problem}.")
     manifest = {"format": FORMAT, **content, "files": files}
     manifest["sha256"] = _own_sha256(manifest)
     path = directory / MANIFEST
@@ -111,16 +75,17 @@ def write_manifest(directory, content):
         file.write(json.dumps(manifest, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
-def read_manifest(directory):
-    """Returns the manifest of an export, a dictionary; a `UserError` says what is wrong with it."""
+def read_manifest(directory: str | os.PathLike[str]) -> dict[str, Any]:
+    """Returns the manifest of an export; a `UserError` reports what is wrong with it."""
     directory = pathlib.Path(directory)
     if _is_missing(directory / MANIFEST):
         raise refused(
             directory,
-            f"no {MANIFEST}: copied in part, or not written by `keras-transformer export`. Copy "
-            "the directory again, or export the model with it.",
+            f"no {MANIFEST}: the directory is incomplete, or `keras-transformer export` did not "
+            "write it.",
+            "Copy the directory again, or export the model again.",
         )
-    content = read_bounded(directory, MANIFEST, MOST_BYTES)
+    content = read_bounded(directory, MANIFEST, MAXIMUM_BYTES)
     try:
         manifest = json.loads(content)
     except (ValueError, RecursionError) as error:
@@ -132,29 +97,59 @@ def read_manifest(directory):
         raise refused(
             directory,
             f"{MANIFEST}: in format {manifest['format']}, but this package reads format {FORMAT}. "
-            f"{_writer(manifest)}Install that version or a newer one.",
+            f"{_writer(manifest)}",
+            "Install that version or a newer one.",
         )
     if manifest.get("sha256") != _own_sha256(manifest):
         raise damaged(directory, MANIFEST, "its content has changed (sha256)")
-    try:
-        require_content(manifest)
-    except ValueError as error:
-        raise damaged(directory, MANIFEST, str(error)) from error
+    problem = find_problem(manifest)
+    if problem is not None:
+        raise damaged(directory, MANIFEST, problem)
     _require_files(directory, manifest)
     return manifest
 
 
-def check_files(directory, manifest):
+def find_problem(content: dict[str, Any]) -> str | None:
+    """Returns what is wrong with the content of a manifest, or None if it is valid.
+
+    - name, version: of the export.
+    - created_with: versions of keras_transformer, tensorflow, keras, and of tensorflow_text or
+      None if the graph needs none of its operations.
+    - kind: class of the model, which decides the signatures.
+    - model, recipe, tokenizers, search, weights, limits, quality: free; None if there is nothing.
+    - xla: whether the graph has parts that XLA must compile.
+    - ops: {"outside_core": names of the operations that core TensorFlow does not have}.
+    - golden: answers of the model in memory, a list of {"signature", "inputs", "outputs"}.
+    """
+    for key, kind in _TYPES.items():
+        if not isinstance(content.get(key), kind) or key not in content:
+            return f"{key!r} is missing or wrong"
+    if content["kind"] not in MODELS:
+        return f"'kind' must be one of {', '.join(MODELS)}; got {content['kind']!r}"
+    for package in ("keras_transformer", "tensorflow", "keras", "tensorflow_text"):
+        version = content["created_with"].get(package)
+        may_be_none = package == "tensorflow_text" and version is None
+        if not isinstance(version, str) and not may_be_none:
+            return f"no version of {package} in 'created_with'"
+    outside_core = content["ops"].get("outside_core")
+    if not isinstance(outside_core, list) or not all(isinstance(op, str) for op in outside_core):
+        return "no list 'outside_core' in 'ops'"
+    if not content["golden"] or not all(map(_is_golden_pair, content["golden"])):
+        return "no golden pairs, or an incomplete one"
+    return None
+
+
+def check_files(directory: str | os.PathLike[str], manifest: dict[str, Any]) -> int:
     """Checks that an export holds the files of its manifest, unchanged, and no others.
 
     Sizes are compared before anything is read, so that a huge file costs nothing.
 
     Args:
-        directory: of the export.
+        directory: directory of the export.
         manifest: from `read_manifest`.
 
     Returns:
-        The bytes of all files, without the manifest.
+        The size of all files in bytes, without the manifest.
     """
     directory = pathlib.Path(directory)
     files = manifest["files"]
@@ -163,7 +158,7 @@ def check_files(directory, manifest):
         raise damaged(directory, name, "missing")
     for name in sorted(found - files.keys()):
         raise refused(
-            directory, f"{name}: not in the manifest. Remove it, or copy the directory again."
+            directory, f"{name}: not in the manifest.", "Remove it, or copy the directory again."
         )
     for name, wanted in files.items():
         _require_size(directory, name, (directory / name).lstat().st_size, wanted["bytes"])
@@ -175,12 +170,22 @@ def check_files(directory, manifest):
     return sum(wanted["bytes"] for wanted in files.values())
 
 
-def _require_size(directory, name, size, wanted):
+def _is_golden_pair(pair: Any) -> bool:
+    return (
+        isinstance(pair, dict)
+        and isinstance(pair.get("signature"), str)
+        and isinstance(pair.get("inputs"), dict)
+        and isinstance(pair.get("outputs"), dict)
+        and bool(pair["outputs"])
+    )
+
+
+def _require_size(directory: pathlib.Path, name: str, size: int, wanted: int) -> None:
     if size != wanted:
         raise damaged(directory, name, f"{size:,} bytes, but {wanted:,} were written")
 
 
-def _file_names(directory):
+def _file_names(directory: pathlib.Path) -> Iterator[str]:
     """Yields the files below `directory`, relative and with "/"; links are a `UserError`."""
     folders = [directory]
     while folders:
@@ -200,23 +205,23 @@ def _file_names(directory):
                 yield name
 
 
-def _is_missing(path):
+def _is_missing(path: pathlib.Path) -> bool:
     try:
         path.lstat()
     except (FileNotFoundError, NotADirectoryError):
         return True
-    except OSError:  # there, for all we may know
+    except OSError:  # it may exist
         return False
     return False
 
 
-def _own_sha256(manifest):
+def _own_sha256(manifest: dict[str, Any]) -> str:
     rest = {key: value for key, value in manifest.items() if key != "sha256"}
     canonical = json.dumps(rest, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).hexdigest()
 
 
-def _require_files(directory, manifest):
+def _require_files(directory: pathlib.Path, manifest: dict[str, Any]) -> None:
     files = manifest.get("files")
     if not isinstance(files, dict):
         raise damaged(directory, MANIFEST, "'files' is missing")
@@ -226,25 +231,26 @@ def _require_files(directory, manifest):
         if not is_plain or path.is_absolute() or ".." in path.parts:
             raise refused(
                 directory,
-                f"{MANIFEST}: names a path that is not plainly inside the directory, {name!r}. It "
-                "is not what `keras-transformer export` writes: do not use this export.",
+                f"{MANIFEST}: names a path that is not plainly inside the directory, {name!r}. "
+                "`keras-transformer export` does not write such paths.",
+                "Do not use this export.",
             )
-        is_whole = (
+        is_complete = (
             isinstance(entry, dict)
             and _is_integer(entry.get("bytes"))
             and isinstance(entry.get("sha256"), str)
             and re.fullmatch("[0-9a-f]{64}", entry["sha256"])
         )
-        if not is_whole:
+        if not is_complete:
             raise damaged(directory, MANIFEST, f"no sha256 and bytes of {name}")
 
 
-def _writer(manifest):
-    """Who wrote a manifest of another format, if it can be told."""
+def _writer(manifest: dict[str, Any]) -> str:
+    """Returns a sentence about the writer of a manifest in another format, if it is known."""
     created_with = manifest.get("created_with")
     version = created_with.get("keras_transformer") if isinstance(created_with, dict) else None
-    return f"keras_transformer {version} wrote it. " if isinstance(version, str) else ""
+    return f"keras_transformer {version} wrote it." if isinstance(version, str) else ""
 
 
-def _is_integer(value):
+def _is_integer(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)

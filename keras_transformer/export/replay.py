@@ -1,32 +1,32 @@
 """Answers the golden pairs of an export with TensorFlow alone.
 
-    python -I replay.py DIRECTORY [PLACE …]
+    python -I replay.py DIRECTORY [LIBRARY_DIRECTORY …]
 
-Places are where libraries are found that the isolated interpreter does not find by itself.
-
-It runs as a script in a process of its own, as a server would: it imports TensorFlow, and
-tensorflow_text if the graph needs its ops, and nothing of the package that wrote the export. For
-each golden pair of the manifest it prints a line of JSON: {"outputs": …} or {"error": …}.
+It runs as a script in its own process, as a server would: it imports TensorFlow, and
+tensorflow_text if the graph needs its operations, and nothing of the package that wrote the export.
+The library directories are searched after those of the isolated interpreter. For each golden pair
+of the manifest it prints a line of JSON: {"outputs": …} or {"error": …}.
 """
 
 import base64
 import json
 import math
 import sys
+from typing import Any
 
 sys.path.extend(sys.argv[2:] if __name__ == "__main__" else ())
 
 import numpy as np
 
-# Exit code for a tensorflow_text that is missing, or does not fit TensorFlow.
+# Exit code if tensorflow_text is missing, or does not fit TensorFlow.
 NO_TENSORFLOW_TEXT = 3
 
 
-def to_json(value):
+def to_json(value: Any) -> Any:
     """Returns an array as nested lists for JSON, or a scalar as itself.
 
-    Texts that are not UTF-8 are {"b64": …}, as in TensorFlow Serving. Numbers that JSON does not
-    have are their names.
+    Texts that are not UTF-8 become {"b64": …}, as in TensorFlow Serving. Numbers that JSON lacks
+    become their names.
 
     >>> to_json(np.array([b"yes", b"\\xff"]))
     ['yes', {'b64': '/w=='}]
@@ -47,8 +47,8 @@ def to_json(value):
     return value
 
 
-def from_json(value, dtype):
-    """Returns the array that `to_json` wrote, of a NumPy `dtype`: for texts, `np.object_`.
+def from_json(value: Any, dtype: Any) -> np.ndarray:
+    """Returns the array that `to_json` wrote, of a NumPy `dtype`; for texts, `np.object_`.
 
     >>> from_json(["yes", {"b64": "/w=="}], np.object_)
     array([b'yes', b'\\xff'], dtype=object)
@@ -64,13 +64,14 @@ def from_json(value, dtype):
     return np.array(value, dtype)
 
 
-def main(directory):
+def main(directory: str) -> int:
+    """Prints the answers of an export to its golden pairs, and returns the exit code."""
     with open(f"{directory}/assets.extra/manifest.json", encoding="utf-8") as file:
         manifest = json.load(file)
     if manifest["ops"]["outside_core"]:
         try:
-            import tensorflow_text  # noqa: F401 (registers its ops)
-        except Exception as error:  # missing, or made for another TensorFlow
+            import tensorflow_text  # noqa: F401 (registers its operations)
+        except Exception as error:  # missing, or built for another TensorFlow
             print(f"{type(error).__name__}: {first_line(error)}", file=sys.stderr)
             return NO_TENSORFLOW_TEXT
     import tensorflow as tf
@@ -87,13 +88,13 @@ def main(directory):
     return 0
 
 
-def first_line(error):
-    """TensorFlow's errors say more in `message` than in their name, and take several lines."""
+def first_line(error: BaseException) -> str:
+    """Returns the first line of an error's message; TensorFlow's errors have several."""
     return str(getattr(error, "message", error)).strip().partition("\n")[0]
 
 
-def run_pair(tf, signatures, pair):
-    """Returns what the signature of a golden pair answers, by the name of the output."""
+def run_pair(tf: Any, signatures: Any, pair: dict[str, Any]) -> dict[str, Any]:
+    """Returns the outputs of the signature for the inputs of a golden pair, by name."""
     signature = signatures[pair["signature"]]
     specs = signature.structured_input_signature[1]
     tensors = {}

@@ -1,7 +1,10 @@
-"""The weights beside a graph: whether those that it needs are there, in their shapes."""
+"""Reading of `saved_model.pb`, and the check that the weights beside it fit its graph."""
 
+import dataclasses
 import math
-from typing import NamedTuple
+import pathlib
+from collections.abc import Iterator
+from typing import Any
 
 import tensorflow as tf
 from google.protobuf.message import DecodeError
@@ -13,28 +16,33 @@ from keras_transformer.export.signatures import dtype_name
 
 SAVED_MODEL = "saved_model.pb"
 
-#: Weights are elsewhere: graphs and vocabularies of real exports take a few megabytes.
-MOST_BYTES = 256 << 20
+#: The weights are in other files: graphs and vocabularies of real exports take a few megabytes.
+MAXIMUM_BYTES = 256 << 20
 
-# TensorFlow's loaders know these names too. Beside the file that was checked they could be the ones
-# that are loaded.
+# TensorFlow's loaders know these names too, and could load such a file in place of the one that was
+# checked.
 _OTHER_FORMS = ("saved_model.pbtxt", "saved_model.cpb")
 
+_PREFIX = "variables/variables"
+_INDEX = f"{_PREFIX}.index"
+_OBJECTS = "_CHECKPOINTABLE_OBJECT_GRAPH"
 
-def read_meta_graph(directory):
-    """Returns the one `MetaGraphDef` of an export: graph, functions, signatures and objects.
+
+def read_meta_graph(directory: pathlib.Path) -> Any:
+    """Returns the only `MetaGraphDef` of an export: graph, functions, signatures and objects.
 
     Args:
-        directory: a `pathlib.Path`, from `resolve_version`.
+        directory: directory of the export, from `resolve_version`.
     """
     for name in _OTHER_FORMS:
         if (directory / name).exists():
             raise refused(
                 directory,
-                f"{name}: a second form of the graph beside {SAVED_MODEL}, of which servers may "
-                "load either. Remove it, or export again.",
+                f"{name}: a second form of the graph beside {SAVED_MODEL}; servers may load "
+                "either.",
+                "Remove it, or export again.",
             )
-    content = read_bounded(directory, SAVED_MODEL, MOST_BYTES)
+    content = read_bounded(directory, SAVED_MODEL, MAXIMUM_BYTES)
     if not content:
         raise damaged(directory, SAVED_MODEL, "zero bytes")
     try:
@@ -43,7 +51,7 @@ def read_meta_graph(directory):
         raise damaged(
             directory,
             SAVED_MODEL,
-            f"not a whole protobuf, its {len(content):,} bytes end early or have changed",
+            f"not a complete protobuf, its {len(content):,} bytes end early or have changed",
         ) from error
     if not saved_model.meta_graphs:
         raise damaged(directory, SAVED_MODEL, "holds no graph")
@@ -52,35 +60,33 @@ def read_meta_graph(directory):
         found = ", ".join("+".join(names) or "(no tag)" for names in tags)
         raise refused(
             directory,
-            f"{SAVED_MODEL}: an export holds one graph, tagged 'serve'; found {found}. Export it "
-            "with `keras-transformer export`.",
+            f"{SAVED_MODEL}: an export holds one graph, tagged 'serve'; found {found}.",
+            "Export the model with `keras-transformer export`.",
         )
     return saved_model.meta_graphs[0]
 
 
-_PREFIX = "variables/variables"
-_INDEX = f"{_PREFIX}.index"
-_OBJECTS = "_CHECKPOINTABLE_OBJECT_GRAPH"
+@dataclasses.dataclass(frozen=True)
+class Variables:
+    """The variables of a graph.
 
-
-class Variables(NamedTuple):
-    """The variables of a graph: how many, and of how many numbers together."""
+    Attributes:
+        count: number of variables.
+        parameters: number of their elements.
+    """
 
     count: int
     parameters: int
 
 
-def check_variables(directory, meta_graph):
+def check_variables(directory: pathlib.Path, meta_graph: Any) -> Variables:
     """Checks that each variable of a graph is in the checkpoint with its shape and dtype.
 
-    Weights of another model, with a vocabulary of another size say, are told by that.
+    This detects weights of another model, such as one with a larger vocabulary.
 
     Args:
-        directory: of the export, a `pathlib.Path`.
+        directory: directory of the export.
         meta_graph: from `read_meta_graph`.
-
-    Returns:
-        The `Variables`.
     """
     try:
         reader = tf.train.load_checkpoint(str(directory / _PREFIX))
@@ -100,7 +106,7 @@ def check_variables(directory, meta_graph):
             raise damaged(
                 directory,
                 _INDEX,
-                f"the graph wants {variable.name!r} as {wanted[0]} {wanted[1]}, but its weights "
+                f"the graph expects {variable.name!r} as {wanted[0]} {wanted[1]}, but its weights "
                 f"are {found[0]} {found[1]}: those of another model",
             )
         count += 1
@@ -108,17 +114,17 @@ def check_variables(directory, meta_graph):
     return Variables(count, parameters)
 
 
-def _variables_with_keys(saved, stored):
+def _variables_with_keys(saved: Any, stored: Any) -> Iterator[tuple[Any, str | None]]:
     """Yields each variable of the saved objects with the key of its weights, or None.
 
-    The objects of the graph and those of the checkpoint have the same names below the same parents.
-    That is how `tf.saved_model.load` finds the weights.
+    The objects of the graph and those of the checkpoint have the same names below the same parents:
+    `tf.saved_model.load` finds the weights in this way.
     """
     keys, seen, waiting = {}, set(), [(0, 0)]
     while waiting:
         saved_id, stored_id = waiting.pop()
-        are_there = 0 <= saved_id < len(saved.nodes) and 0 <= stored_id < len(stored.nodes)
-        if saved_id in seen or not are_there:
+        exist = 0 <= saved_id < len(saved.nodes) and 0 <= stored_id < len(stored.nodes)
+        if saved_id in seen or not exist:
             continue
         seen.add(saved_id)
         twin = stored.nodes[stored_id]

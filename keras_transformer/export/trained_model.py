@@ -1,10 +1,13 @@
-"""A trained model on disk, before it is exported."""
+"""A trained model on disk: weights, configuration and tokenizers, as a run directory holds them."""
 
 import contextlib
 import dataclasses
 import hashlib
 import json
+import os
 import pathlib
+from collections.abc import Iterator
+from typing import Any, Self
 
 import keras
 
@@ -15,31 +18,36 @@ from keras_transformer.decoding import SearchSettings
 from keras_transformer.models import MODELS
 from keras_transformer.text import Tokenizer, TokenizerPair
 
-#: The directory inside a run's that holds its trained model.
+#: Directory inside a run directory that holds its trained model.
 MODEL_DIRECTORY = "model"
-#: The file inside a run's directory that says how it is trained.
+#: File inside a run directory with the recipe of the training.
 RUN_RECIPE = "recipe.yaml"
 DESCRIPTION, WEIGHTS, TOKENIZERS = "model.json", "model.weights.h5", "tokenizers"
-FORMAT = 1
+FORMAT = 2
+
+_COPY_AGAIN = "Copy the model again."
+_REQUIRED_KEYS = ("class", "config", "weights_sha256", "recipe", "quality", "examples", "labels")
 
 
 @dataclasses.dataclass(frozen=True)
 class TrainedModel:
-    """A model, the tokenizers it was trained with, and what is known about it.
+    """A model, the tokenizers that it was trained with, and what is known about it.
 
-    Attributes:
+    The special ids of model and tokenizers must be equal.
+
+    Args:
         model: a `Transformer` or another model of this package.
-        tokenizers: a `TokenizerPair`, or a `Tokenizer` for both sides; of a model without a source
-            both are the same.
-        recipe: how it was trained, a dictionary for JSON, or None.
-        quality: what was measured, such as `{"bleu": 41.2}`, or None.
-        examples: source texts on which an export is tried.
-        labels: the names of a classifier's classes.
+        tokenizers: a `TokenizerPair`, or a `Tokenizer` for both sides. A model without a source has
+            one tokenizer.
+        recipe: the recipe of the training, a dictionary for JSON. Default None.
+        quality: metrics, such as `{"bleu": 41.2}`. Default None.
+        examples: source texts with which an export is tested. Default: none.
+        labels: names of a classifier's classes. Default: their numbers.
 
     >>> import tempfile
     >>> from keras_transformer import Transformer
     >>> from keras_transformer.text import ByteTokenizer
-    >>> model = Transformer.from_preset("tiny", vocabulary_size=260)
+    >>> model = Transformer.from_size("tiny", vocabulary_size=260)
     >>> directory = tempfile.mkdtemp() + "/run"
     >>> TrainedModel(model, TokenizerPair(ByteTokenizer())).save(directory)
     >>> TrainedModel.load(directory).model.count_params() == model.count_params()
@@ -48,32 +56,46 @@ class TrainedModel:
 
     model: keras.Model
     tokenizers: TokenizerPair
-    recipe: dict | None = None
-    quality: dict | None = None
-    examples: tuple = ()
-    labels: tuple = ()
+    recipe: dict[str, Any] | None = None
+    quality: dict[str, Any] | None = None
+    examples: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
 
-    def search_settings(self, **given):
-        """The `SearchSettings` of its recipe, or the defaults; fields that are given hold first."""
-        evaluation = (self.recipe or {}).get("evaluation") or {}
-        of_recipe = dict(evaluation.get("search") or {})
-        of_recipe["forbidden_ids"] = tuple(of_recipe.get("forbidden_ids", ()))
-        return SearchSettings(**{**of_recipe, **given})
-
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if isinstance(self.tokenizers, Tokenizer):
             object.__setattr__(self, "tokenizers", TokenizerPair(self.tokenizers))
         if isinstance(self.examples, str):
-            raise ValueError(f"`examples` must be several texts; got {self.examples!r}.")
+            raise UserError(f"`examples` must be a list of texts; got {self.examples!r}.")
         config = self.model.config
-        self.tokenizers.source.require_vocabulary_size(
-            config.vocabulary_size, "The model's embedding"
-        )
+        source, target = self.tokenizers.source, self.tokenizers.target
+        source.require_vocabulary_size(config.vocabulary_size, "The model's embedding")
         target_size = getattr(config, "target_vocabulary_size", None) or config.vocabulary_size
-        self.tokenizers.target.require_vocabulary_size(target_size, "The model's target embedding")
+        target.require_vocabulary_size(target_size, "The model's target embedding")
+        if self.model.special_ids != self.tokenizers.special_ids:
+            raise UserError(
+                f"The model has the special ids {self.model.special_ids}, but its tokenizer has "
+                f"{self.tokenizers.special_ids}.",
+                fix="Use the tokenizer that the model was trained with, or set the ids of the "
+                "model.",
+            )
 
-    def save(self, directory):
-        """Writes the directory `model` into `directory`, whole or not at all."""
+    def search_settings(self, **settings: Any) -> SearchSettings:
+        """Returns the `SearchSettings` of the recipe, or the defaults, with changes.
+
+        Args:
+            **settings: fields of `SearchSettings` that replace those of the recipe.
+        """
+        evaluation = (self.recipe or {}).get("evaluation") or {}
+        of_recipe = dict(evaluation.get("search") or {})
+        of_recipe["forbidden_ids"] = tuple(of_recipe.get("forbidden_ids", ()))
+        try:
+            return SearchSettings(**{**of_recipe, **settings})
+        except UserError as error:
+            SearchSettings(**settings)  # reports a mistake in the given settings themselves
+            raise error.at("search of the recipe") from error
+
+    def save(self, directory: str | os.PathLike[str]) -> None:
+        """Writes the subdirectory `model` of a directory atomically."""
         with atomic_directory(pathlib.Path(directory) / MODEL_DIRECTORY) as temporary:
             weights = temporary / WEIGHTS
             with _without_optimizer(self.model):
@@ -94,17 +116,20 @@ class TrainedModel:
             (temporary / DESCRIPTION).write_text(content, encoding="utf-8")
 
     @classmethod
-    def load(cls, directory):
-        """Returns what `save` wrote into `directory` (or into the `model` directory itself).
+    def load(cls, directory: str | os.PathLike[str]) -> Self:
+        """Returns the model that `save` wrote.
 
-        The model is made anew from its configuration; of the files, only numbers and texts are
-        read, never code.
+        The model is built from its configuration. Only numbers and texts are read from the files,
+        never code.
+
+        Args:
+            directory: a run directory, or the `model` directory inside it.
         """
         directory = pathlib.Path(directory)
         if not (directory / DESCRIPTION).is_file():
             directory = directory / MODEL_DIRECTORY
         description = _read_description(directory)
-        model = _make_model(directory, description)
+        model = _build_model(directory, description)
         _load_weights(model, directory, description)
         tokenizers = TokenizerPair.load(directory / TOKENIZERS)
         try:
@@ -117,12 +142,20 @@ class TrainedModel:
                 tuple(description["labels"]),
             )
         except UserError as error:
-            raise UserError(f"{directory}: {error}") from error
+            raise error.at(directory) from error
+
+
+def is_trained_model(directory: str | os.PathLike[str]) -> bool:
+    """Returns whether a directory, or its subdirectory `model`, holds a trained model."""
+    directory = pathlib.Path(directory)
+    return any(
+        (place / DESCRIPTION).is_file() for place in (directory, directory / MODEL_DIRECTORY)
+    )
 
 
 @contextlib.contextmanager
-def _without_optimizer(model):
-    """Inside, a compiled model has none: Keras would store its moments, twice the weights."""
+def _without_optimizer(model: keras.Model) -> Iterator[None]:
+    """Takes the optimizer from a compiled model; Keras would store its slot variables too."""
     optimizer = getattr(model, "optimizer", None)
     try:
         model.optimizer = None
@@ -131,64 +164,73 @@ def _without_optimizer(model):
         model.optimizer = optimizer
 
 
-def is_trained_model(directory):
-    """Whether there is a trained model in a directory, or in its `model` directory."""
-    directory = pathlib.Path(directory)
-    return any(
-        (place / DESCRIPTION).is_file() for place in (directory, directory / MODEL_DIRECTORY)
-    )
-
-
-def _read_description(directory):
+def _read_description(directory: pathlib.Path) -> dict[str, Any]:
     path = directory / DESCRIPTION
     try:
         description = json.loads(path.read_bytes())
         format_number = description["format"]
-        missing = {"class", "config", "weights_sha256", "recipe", "quality", "examples", "labels"}
-        missing -= set(description)
+        missing = sorted(set(_REQUIRED_KEYS) - set(description))
     except (FileNotFoundError, NotADirectoryError) as error:
         raise UserError(
-            f"{directory}: holds no trained model, {DESCRIPTION} is not there. Give the directory "
-            "of a run."
+            f"no trained model here: {DESCRIPTION} is missing.",
+            where=directory,
+            fix="Give the directory of a run.",
         ) from error
     except (OSError, ValueError, TypeError, KeyError) as error:
-        raise UserError(f"{path}: damaged. Copy or train the model again.") from error
-    if format_number != FORMAT:
-        made_with = description.get("created_with")
         raise UserError(
-            f"{path}: has format {format_number}, made with {made_with}; keras_transformer "
-            f"{__version__} reads format {FORMAT}. Use the version that made it."
+            "damaged.", where=path, fix="Copy the model again, or train it again."
+        ) from error
+    if format_number != FORMAT:
+        writer = _writer_of(description)
+        raise UserError(
+            f"{writer} wrote this model in format {format_number}; keras_transformer {__version__} "
+            f"reads format {FORMAT}.",
+            where=path,
+            fix=f"Use {writer}, or train the model again with this version.",
         )
     if missing:
-        raise UserError(f"{path}: damaged, {sorted(missing)} not there. Copy the model again.")
+        raise UserError(f"damaged: {missing} missing.", where=path, fix=_COPY_AGAIN)
     return description
 
 
-def _make_model(directory, description):
+def _build_model(directory: pathlib.Path, description: dict[str, Any]) -> keras.Model:
     name = description["class"]
     if name not in MODELS:
         raise UserError(
-            f"{directory}: there is no model class {name!r}; known are {', '.join(sorted(MODELS))}."
-            " Import the module that defines it first, or use the version that made it."
+            f"unknown model class {name!r}; known are {', '.join(sorted(MODELS))}.",
+            where=directory,
+            fix="Import the module that defines it first, or use the version that made it.",
         )
     try:
         return MODELS[name].from_config(description["config"])
     except (ValueError, TypeError, KeyError) as error:
+        writer = _writer_of(description)
         raise UserError(
-            f"{directory / DESCRIPTION}: keras_transformer {__version__} cannot make this model: "
-            f"{error}"
+            f"keras_transformer {__version__} cannot build this model, which {writer} wrote: "
+            f"{error}",
+            where=directory / DESCRIPTION,
+            fix=f"Use {writer}, or train the model again with this version.",
         ) from error
 
 
-def _load_weights(model, directory, description):
+def _writer_of(description: dict[str, Any]) -> str:
+    """Returns the name and version of the package that wrote a description."""
+    versions = description.get("created_with")
+    version = versions.get("keras_transformer") if isinstance(versions, dict) else None
+    return f"keras_transformer {version or '(unknown version)'}"
+
+
+def _load_weights(model: keras.Model, directory: pathlib.Path, description: dict[str, Any]) -> None:
     path = directory / WEIGHTS
     try:
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
     except FileNotFoundError as error:
-        raise UserError(f"damaged: {path} is not there. Copy the model again.") from error
+        raise UserError("damaged: the file is missing.", where=path, fix=_COPY_AGAIN) from error
     if digest != description["weights_sha256"]:
-        raise UserError(f"damaged: {path} is not as it was written. Copy the model again.")
+        raise UserError(
+            "damaged: the file has changed since it was written.", where=path, fix=_COPY_AGAIN
+        )
     try:
         model.load_weights(path)
     except (ValueError, OSError, KeyError) as error:
-        raise UserError(f"{path}: the weights do not fit the model: {error}") from error
+        raise UserError(f"the weights do not fit the model: {error}", where=path) from error

@@ -1,22 +1,26 @@
-"""`<name>/<version>/`: which directory a server would load, and which number comes next."""
+"""Version directories `<name>/<version>/`: the one that a server would load, and the next one."""
 
 import os
 import pathlib
 import re
+from collections.abc import Iterator
 
+from keras_transformer._utils.errors import UserError
 from keras_transformer.export.damage import refused, unreadable
 from keras_transformer.export.saved_model_file import SAVED_MODEL
 
 _GIVE = "Give the directory <name>/<version> or <name> that `train` or `export` wrote."
+# Problem and fix of files that are no exports.
 _ARCHIVE = (
-    "an archive. Nothing is unpacked here, as an archive can write outside its directory or fill "
-    "the disk: unpack it yourself where that does no harm, and give the directory."
+    "an archive. Archives are not unpacked here, as they can write outside their directory or fill "
+    "the disk.",
+    "Unpack it in a safe place, and give the directory.",
 )
-_KERAS = f"a Keras model file, which can hold Python code and is not loaded here. {_GIVE}"
-_HDF5 = f"an HDF5 file, weights or a model of Keras, and not an export. {_GIVE}"
-_PICKLE = f"a pickle, which runs code when it is loaded, so it never is. {_GIVE}"
+_KERAS = ("a Keras model file, which can hold Python code and is not loaded here.", _GIVE)
+_HDF5 = ("an HDF5 file, such as weights of a Keras model, and not an export.", _GIVE)
+_PICKLE = ("a pickle, which runs code when it is loaded, and is never loaded here.", _GIVE)
 
-# The name counts first: `.keras` files are zip archives too.
+# The name is checked first, as `.keras` files are zip archives too.
 _BY_SUFFIX = {
     ".keras": _KERAS,
     **dict.fromkeys((".h5", ".hdf5"), _HDF5),
@@ -32,13 +36,13 @@ _BY_FIRST_BYTES = {
 }
 
 
-def resolve_version(path):
-    """Returns the version directory that `path` means, a `pathlib.Path`.
+def resolve_version(path: str | os.PathLike[str]) -> pathlib.Path:
+    """Returns the version directory that a path refers to.
 
-    That is `path` itself if it holds a SavedModel; else its subdirectory with the highest number,
-    the one that TensorFlow Serving loads: names that are no number, such as "latest", "1a" or "-1",
-    are skipped as they are there. Two names of the highest number, "01" and "1", are a `UserError`,
-    since nobody knows which of the two a server takes.
+    That is the path itself if it holds a SavedModel, else its subdirectory with the highest number,
+    which TensorFlow Serving would load. Names that are no numbers, such as "latest", "1a" or "-1",
+    are skipped, as TensorFlow Serving skips them. Two names of the highest number, "01" and "1",
+    are a `UserError`, because it is undefined which one a server takes.
     """
     path = pathlib.Path(path)
     try:
@@ -47,48 +51,23 @@ def resolve_version(path):
         raise unreadable(path, error) from error
 
 
-def require_loadable(path):
-    """Returns a path whose models TensorFlow finds again.
+def require_loadable(path: pathlib.Path) -> pathlib.Path:
+    """Returns a path that TensorFlow can load from.
 
-    It writes weights to any path, but takes the one that it reads them from for a pattern, in which
-    "[" begins a set of characters.
+    TensorFlow writes weights to any path, but interprets the path to read them from as a pattern,
+    in which "[" begins a set of characters.
     """
-    place = os.path.abspath(path)
-    if "[" in place:
+    absolute = os.path.abspath(path)
+    if "[" in absolute:
         raise refused(
             path,
-            f"TensorFlow cannot load a model from a path with a [ in it, as in {place}. Use "
-            "another name.",
+            f"TensorFlow cannot load a model from a path with a [ in it, as in {absolute}.",
+            "Use another name.",
         )
     return path
 
 
-def _resolved(path):
-    if not path.is_dir():
-        raise _not_a_directory(path)
-    if (path / SAVED_MODEL).exists():
-        return path
-    versions = [(number, entry) for number, entry in _numbered(path) if entry.is_dir()]
-    if not versions:
-        raise refused(path, f"no {SAVED_MODEL} in {path}, and no version directory. {_GIVE}")
-    highest, directory = max(versions)
-    names = sorted(entry.name for number, entry in versions if number == highest)
-    if len(names) > 1:
-        raise refused(
-            path,
-            f"{' and '.join(names)} are the same version to TensorFlow Serving, which loads one of "
-            "them. Remove or rename the others.",
-        )
-    if not (directory / SAVED_MODEL).exists():
-        raise refused(
-            directory,
-            f"no {SAVED_MODEL} in {directory}, the highest version. If it is being copied, wait; "
-            "else remove it or copy it again.",
-        )
-    return directory
-
-
-def next_version(path):
+def next_version(path: str | os.PathLike[str]) -> int:
     """Returns the number of the next version in the directory `<name>`: highest + 1, or 1.
 
     >>> next_version("saved_models/not_there_yet")
@@ -98,32 +77,60 @@ def next_version(path):
     if not os.path.lexists(path):
         return 1
     if not path.is_dir():
-        raise refused(path, "not a directory, so no version can go there. Choose another name.")
+        raise refused(path, "not a directory, so it can hold no version.", "Choose another name.")
     return max((number for number, _ in _numbered(path)), default=0) + 1
 
 
-def _numbered(path):
-    """Yields number and path of what lies in `path` under a name that is a number of 63 bits."""
+def _resolved(path: pathlib.Path) -> pathlib.Path:
+    if not path.is_dir():
+        raise _not_a_directory(path)
+    if (path / SAVED_MODEL).exists():
+        return path
+    versions = [(number, entry) for number, entry in _numbered(path) if entry.is_dir()]
+    if not versions:
+        raise refused(path, f"no {SAVED_MODEL} in {path}, and no version directory.", _GIVE)
+    highest, directory = max(versions)
+    names = sorted(entry.name for number, entry in versions if number == highest)
+    if len(names) > 1:
+        raise refused(
+            path,
+            f"{' and '.join(names)} are the same version to TensorFlow Serving, which loads one of "
+            "them.",
+            "Remove or rename the others.",
+        )
+    if not (directory / SAVED_MODEL).exists():
+        raise refused(
+            directory,
+            f"no {SAVED_MODEL} in {directory}, the highest version.",
+            "If it is being copied, wait; otherwise remove it or copy it again.",
+        )
+    return directory
+
+
+def _numbered(path: pathlib.Path) -> Iterator[tuple[int, pathlib.Path]]:
+    """Yields number and path of the entries whose name is a number of 63 bits."""
     for entry in path.iterdir():
         if re.fullmatch("[0-9]{1,19}", entry.name) and int(entry.name) < 2**63:
             yield int(entry.name), entry
 
 
-def _not_a_directory(path):
+def _not_a_directory(path: pathlib.Path) -> UserError:
     if not os.path.lexists(path):
-        return refused(path, f"no such directory (the current directory is {os.getcwd()}). {_GIVE}")
+        return refused(path, f"no such directory (the current directory is {os.getcwd()}).", _GIVE)
     if path.name == SAVED_MODEL:
-        return refused(path, "a file of an export. Give the directory that it is in.")
-    what = _BY_SUFFIX.get(path.suffix.lower()) or _by_first_bytes(path)
-    return refused(path, what or f"not a directory. {_GIVE}")
+        return refused(path, "a file of an export.", "Give the directory that holds it.")
+    problem, fix = (
+        _BY_SUFFIX.get(path.suffix.lower()) or _by_first_bytes(path) or ("not a directory.", _GIVE)
+    )
+    return refused(path, problem, fix)
 
 
-def _by_first_bytes(path):
-    # A pipe would wait for somebody to write into it.
+def _by_first_bytes(path: pathlib.Path) -> tuple[str, str] | None:
+    # Reading a pipe would wait until another process writes into it.
     if path.is_file():
         with path.open("rb") as file:
             first_bytes = file.read(8)
-        for beginning, what in _BY_FIRST_BYTES.items():
+        for beginning, problem_and_fix in _BY_FIRST_BYTES.items():
             if first_bytes.startswith(beginning):
-                return what
+                return problem_and_fix
     return None

@@ -1,13 +1,13 @@
-"""A text model at work: lines translated, evaluated, scored, and looked into."""
+"""Use of trained models: translation, generation, scores, evaluation and attention of texts."""
 
 from keras_transformer.inference.attention_maps import (
     Alignment,
     align,
     draw_attention,
     make_attention_page,
+    save_attention,
 )
 from keras_transformer.inference.evaluation import (
-    BLEU_TOKENS,
     Evaluation,
     PoorSentence,
     evaluate,
@@ -15,22 +15,28 @@ from keras_transformer.inference.evaluation import (
 )
 from keras_transformer.inference.readers import LineReader, SentenceReader
 from keras_transformer.inference.scoring import Score, score_pairs
+from keras_transformer.inference.text_model import Classification, TextModel, load
 from keras_transformer.inference.translation import Translation, translate_lines
+from keras_transformer.metrics.bleu import BLEU_TOKENS
 
 __all__ = [
     "BLEU_TOKENS",
     "Alignment",
+    "Classification",
     "Evaluation",
     "LineReader",
     "PoorSentence",
     "Score",
     "SentenceReader",
+    "TextModel",
     "Translation",
     "align",
     "draw_attention",
     "evaluate",
     "evaluate_translations",
+    "load",
     "make_attention_page",
+    "save_attention",
     "score_pairs",
     "translate_lines",
 ]

@@ -1,8 +1,11 @@
-"""Lines through a text model: translated by a Transformer, continued by a language model."""
+"""Lines through a text model: translated, or continued by a language model."""
 
 import dataclasses
 import math
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
+import numpy as np
 import tensorflow as tf
 
 from keras_transformer._utils.checks import (
@@ -10,103 +13,128 @@ from keras_transformer._utils.checks import (
     require_not_negative,
     require_positive_integer,
 )
-from keras_transformer._utils.errors import UserError
+from keras_transformer._utils.errors import ArgumentError
 from keras_transformer.inference.readers import in_windows
 
-#: How many lines are given to the model at once, if the caller does not say.
+if TYPE_CHECKING:
+    from keras_transformer.inference.text_model import TextModel
+
+#: Default of the number of lines that the model gets at once.
 WINDOW = 1024
 
-# The signature takes a seed of 32 bits with a sign.
+# The signature takes a signed 32-bit seed.
 _SEEDS = 2**31
 
 
 @dataclasses.dataclass(frozen=True)
 class Translation:
-    """What a model made of one line.
+    """Translations, or continuations, of one line.
 
     Attributes:
         source: the line.
-        texts: the translations, or continuations, best first; at least one.
-        scores: of each text, its length-normalized log-probability.
+        texts: the texts, best first; at least one.
+        scores: the length-normalized log-probability of each text.
     """
 
     source: str
-    texts: tuple
-    scores: tuple
+    texts: tuple[str, ...]
+    scores: tuple[float, ...]
 
     @property
-    def text(self):
-        """The best one."""
+    def text(self) -> str:
+        """The best text."""
         return self.texts[0]
 
 
-def translate_lines(text_model, lines, n_best=1, temperature=None, seed=0, window=WINDOW):
-    """Yields a `Translation` for each line, in order, as soon as it is there.
+def translate_lines(
+    text_model: "TextModel",
+    lines: Iterable[str],
+    n_best: int = 1,
+    temperature: float | None = None,
+    seed: int = 0,
+    window: int = WINDOW,
+) -> Iterator[Translation]:
+    """Yields a `Translation` for each line, in order, as soon as it is available.
 
-    The first answers come after a few lines already, and when `lines` is a `LineReader` of a
-    terminal or a pipe, no line waits for the next one to come.
+    The first results come after a few lines. When `lines` is a `LineReader` of a terminal or a
+    pipe, a line is answered before the next one is read.
 
     Args:
-        text_model: A `TextModel`, from `open_text_model`.
-        lines: An iterable of strings.
-        n_best: How many different texts to give for each line; fewer if the model finds no more.
-        temperature: None for the model's own search. Else the texts are drawn at random, at this
-            temperature; 0 takes the likeliest token at each step.
-        seed: Of the random draws, below 2**31. The same lines, seed, temperature and window give
-            the same texts.
-        window: How many lines the model is given at once, at most. With a `temperature` it is that
-            many exactly.
+        text_model: a `TextModel`, from `keras_transformer.load`.
+        lines: the texts.
+        n_best: number of different texts for each line; fewer if the model finds no more. Default
+            1.
+        temperature: None for the model's own search. Otherwise the texts are sampled at this
+            temperature; 0 takes the most likely token at each step. Default None.
+        seed: seed of the samples, below 2**31. The same lines, seed, temperature and window give
+            the same texts. Default 0.
+        window: maximum number of lines that the model gets at once; with a `temperature`, exactly
+            that number. Default 1024.
 
     Raises:
-        UserError: If the model gives no texts, or not as many as `n_best` for a line.
+        UserError: if the model writes no text, or finds fewer than `n_best` texts for a line.
     """
-    require_text_generator(text_model)
+    text_model.require("generate")
     n_best = require_positive_integer("n_best", n_best)
     window = require_positive_integer("window", window)
     if temperature is None:
         return _search(text_model, lines, n_best, window)
     if n_best > 1:
-        raise UserError("`n_best` is for the model's search: it must be 1 with a `temperature`.")
-    if require_integer("seed", seed, minimum=0) >= _SEEDS:
-        raise ValueError(f"`seed` must be below 2**31; got {seed}.")
+        raise ArgumentError("n_best", "1 with a `temperature`, which samples one text", n_best)
+    seed = require_sampling_seed("seed", seed)
     temperature = require_not_negative("temperature", temperature)
     return _sample(text_model, lines, temperature, seed, window)
 
 
-def require_text_generator(text_model):
-    """Raises a `UserError` if the model takes texts but gives none."""
-    if text_model.kind == "TextEncoder":
-        raise UserError(
-            f"{text_model.name}: is a TextEncoder, which gives no texts. Name a Transformer or a "
-            "LanguageModel."
-        )
+def require_sampling_seed(name: str, value: int) -> int:
+    """Returns `value` if it can be the seed of the signature `sample`."""
+    if require_integer(name, value, minimum=0) >= _SEEDS:
+        raise ArgumentError(name, "below 2**31", value)
+    return value
 
 
-def _search(text_model, lines, n_best, window):
+def as_tensor(texts: Sequence[str]) -> tf.Tensor:
+    """Returns strings as the tensor `[B]` that signatures take, also for no strings."""
+    return tf.constant([text.encode() for text in texts], tf.string, [len(texts)])
+
+
+def as_text(content: bytes) -> str:
+    """Returns the string of UTF-8 bytes; a model of bytes may write invalid UTF-8."""
+    return content.decode("utf-8", "replace")
+
+
+def _search(
+    text_model: "TextModel", lines: Iterable[str], n_best: int, window: int
+) -> Iterator[Translation]:
     signature = text_model.signatures["serving_default" if n_best == 1 else "n_best"]
     for sources in in_windows(lines, window):
         found = signature(text=as_tensor(sources))
         texts, scores = found["text"].numpy(), found["score"].numpy()
-        # One text for each line, [B], as a list of one: [B, 1].
+        # One text for each line, [B], becomes a list of one text, [B, 1].
         texts, scores = (part.reshape(len(sources), -1)[:, :n_best] for part in (texts, scores))
         if texts.shape[1] < n_best:
-            raise UserError(
-                f"{text_model.name}: gives {texts.shape[1]} texts for a line, not {n_best}: as "
-                "many as its search has beams. Lower `n_best`, or raise `beams`, of an export when "
-                "it is made."
+            raise ArgumentError(
+                "n_best",
+                f"at most {texts.shape[1]}, the number of beams of the search",
+                n_best,
+                where=text_model.name,
+                fix="Search with more beams. The beams of an export are set when it is written.",
             )
         for row in zip(sources, texts, scores, strict=True):
             yield _make_translation(*row)
 
 
-def _sample(text_model, lines, temperature, seed, window):
+def _sample(
+    text_model: "TextModel", lines: Iterable[str], temperature: float, seed: int, window: int
+) -> Iterator[Translation]:
     signature = text_model.signatures["sample"]
     line_number = 0
     for sources in in_windows(lines, window, is_growing=False):
         found = signature(
             text=as_tensor(sources),
             temperature=tf.constant(temperature, tf.float32),
-            # Another one for each window, or equal lines of two windows would get equal texts.
+            # Each window has another seed; otherwise equal lines of two windows would get equal
+            # texts.
             seed=tf.constant((seed + line_number) % _SEEDS, tf.int32),
         )
         line_number += len(sources)
@@ -115,20 +143,12 @@ def _sample(text_model, lines, temperature, seed, window):
             yield _make_translation(source, [text], [score])
 
 
-def as_tensor(texts):
-    """Returns strings as the tensor [B] that signatures take; no strings at all, too."""
-    return tf.constant([text.encode() for text in texts], tf.string, [len(texts)])
-
-
-def as_text(content):
-    """Returns the string of UTF-8 bytes; a model of bytes may also write what is no UTF-8."""
-    return content.decode("utf-8", "replace")
-
-
-def _make_translation(source, texts, scores):
-    # The search finds ids. Those of several hypotheses may spell the same text, of which the first
-    # has the best score; a place for which it found nothing has the score minus infinity.
-    found = {}
+def _make_translation(
+    source: str, texts: Sequence[bytes] | np.ndarray, scores: Sequence[float] | np.ndarray
+) -> Translation:
+    # Several hypotheses may spell the same text; the first of them has the best score. A place for
+    # which the search found nothing has the score minus infinity.
+    found: dict[str, float] = {}
     for text, score in zip(map(as_text, texts), map(float, scores), strict=True):
         if score > -math.inf or not found:
             found.setdefault(text, score)

@@ -1,8 +1,16 @@
-"""What a Keras user composes.
+"""Keras layers: attention, positions, blocks, and the parts that models are made of.
 
-Shapes, here and everywhere: B batch, T query length, S key length, L cache length, H heads, K heads
-of keys and values, D head width, M model width, F feed-forward width, V vocabulary, W words.
+Letters of shapes, in this package and everywhere else:
+
+- B batch size, or rows; N hypotheses of each source; R rows of hypotheses, B·N
+- T tokens of a target, or queries; S tokens of a source, or keys; L entries of a KV cache
+- H heads of queries; K heads of keys and values; D size of a head
+- M `hidden_dim`, the size of hidden states (N, where a second sequence has another size)
+- F `intermediate_dim`, the size of a feed-forward network's inner layer
+- V tokens of a vocabulary; C classes; W words of a sentence
 """
+
+import keras
 
 from keras_transformer.layers.attention import MECHANISMS, AttentionMechanism
 from keras_transformer.layers.attention.additive import AdditiveAttention
@@ -22,59 +30,92 @@ from keras_transformer.layers.attention.mechanism import SoftmaxAttention, regis
 from keras_transformer.layers.attention.memory_compressed import MemoryCompressedAttention
 from keras_transformer.layers.attention.relative import ShawAttention, StructuralAttention
 from keras_transformer.layers.attention.rotary import RotaryAttention
-from keras_transformer.layers.attention_recurrence import AttentionRecurrence
+from keras_transformer.layers.attention_recurrence import AttentionRNN
 from keras_transformer.layers.convolution import (
     ConvolutionalDecoderBlock,
     ConvolutionalEncoderBlock,
-    ConvolutionalMemory,
+    EncoderKeysAndValues,
     GatedConvolution,
 )
 from keras_transformer.layers.copying import CoverageLoss, PointerGenerator
-from keras_transformer.layers.feed_forward import FeedForward
+from keras_transformer.layers.dropout import Dropout
+from keras_transformer.layers.feed_forward import (
+    FEED_FORWARDS,
+    FeedForward,
+    register_feed_forward,
+)
+from keras_transformer.layers.kv_cache import (
+    CrossAttentionCache,
+    FixedKVCache,
+    GrowingKVCache,
+    KVCache,
+)
 from keras_transformer.layers.multi_head_attention import MultiHeadAttention
-from keras_transformer.layers.normalization import RMSNormalization
+from keras_transformer.layers.normalization import (
+    NORMALIZATIONS,
+    LayerNormalization,
+    Residual,
+    RMSNormalization,
+)
 from keras_transformer.layers.packed_segments import PackedSegments
 from keras_transformer.layers.pooling import Pooling
-from keras_transformer.layers.positions import SCHEMES, PositionEncoding
-from keras_transformer.layers.positions.learned_positions import PositionEmbedding
-from keras_transformer.layers.positions.scheme import register_positions
-from keras_transformer.layers.positions.sinusoidal_positions import SinePositionEncoding
-from keras_transformer.layers.positions.structural_positions import TreeDepthEncoding
+from keras_transformer.layers.positions import POSITION_ENCODINGS, PositionEncoding
+from keras_transformer.layers.positions.position_embedding import PositionEmbedding
+from keras_transformer.layers.positions.position_encoding import register_position_encoding
+from keras_transformer.layers.positions.sine_position_encoding import SinePositionEncoding
+from keras_transformer.layers.positions.tree_depth_encoding import TreeDepthEncoding
 from keras_transformer.layers.recurrence import (
-    BidirectionalRecurrence,
-    GatedRecurrentUnit,
-    LongShortTermMemory,
+    CELLS,
+    BidirectionalRNN,
+    GRUCell,
+    LSTMCell,
+    RecurrentCell,
 )
 from keras_transformer.layers.token_embedding import TokenEmbedding
 from keras_transformer.layers.transformer_block import DecoderBlock, EncoderBlock, TransformerBlock
 from keras_transformer.layers.tree_positions import TreePositions
 
+if keras.backend.backend() != "tensorflow":
+    raise ImportError(
+        f"keras_transformer needs Keras with TensorFlow; got {keras.backend.backend()!r}. "
+        "Set KERAS_BACKEND=tensorflow in the environment before Keras is imported."
+    )
+
 __all__ = [
+    "CELLS",
+    "FEED_FORWARDS",
     "MECHANISMS",
-    "SCHEMES",
+    "NORMALIZATIONS",
+    "POSITION_ENCODINGS",
     "AdditiveAttention",
     "AlibiAttention",
     "AttentionMechanism",
-    "AttentionRecurrence",
-    "BidirectionalRecurrence",
+    "AttentionRNN",
+    "BidirectionalRNN",
     "BigBirdAttention",
     "ChunkedAttention",
     "ContentBasedAttention",
     "ConvolutionalDecoderBlock",
     "ConvolutionalEncoderBlock",
-    "ConvolutionalMemory",
     "CoverageLoss",
+    "CrossAttentionCache",
     "DecoderBlock",
     "DotProductAttention",
+    "Dropout",
     "EncoderBlock",
+    "EncoderKeysAndValues",
     "FeedForward",
+    "FixedKVCache",
+    "GRUCell",
     "GatedConvolution",
-    "GatedRecurrentUnit",
     "GeneralAttention",
+    "GrowingKVCache",
+    "KVCache",
+    "LSTMCell",
+    "LayerNormalization",
     "LinformerAttention",
     "LocalAttention",
     "LocationBasedAttention",
-    "LongShortTermMemory",
     "MemoryCompressedAttention",
     "MultiHeadAttention",
     "PackedSegments",
@@ -83,6 +124,8 @@ __all__ = [
     "PositionEmbedding",
     "PositionEncoding",
     "RMSNormalization",
+    "RecurrentCell",
+    "Residual",
     "RotaryAttention",
     "ScaledDotProductAttention",
     "ShawAttention",
@@ -93,6 +136,7 @@ __all__ = [
     "TransformerBlock",
     "TreeDepthEncoding",
     "TreePositions",
+    "register_feed_forward",
     "register_mechanism",
-    "register_positions",
+    "register_position_encoding",
 ]

@@ -1,254 +1,258 @@
-"""The recurrent decoder's layers, which attend to a memory at each step."""
+"""Recurrent decoder layers that attend to a source at each step."""
+
+import functools
+from collections.abc import Callable
+from typing import Any
 
 import keras
 import tensorflow as tf
 
 from keras_transformer._utils.checks import require_boolean, require_positive_integer, require_rate
-from keras_transformer.layers.attention.mechanism import make_mechanism, serialize_mechanism
+from keras_transformer._utils.configuration import ConfiguredLayer
+from keras_transformer._utils.errors import UserError
+from keras_transformer._utils.types import Shape
+from keras_transformer.layers.attention.mechanism import (
+    AttentionMechanism,
+    make_mechanism,
+    serialize_mechanism,
+)
 from keras_transformer.layers.dropout import Dropout
-from keras_transformer.layers.recurrence import make_cell, run_over_time
-from keras_transformer.layers.source_attention import AttendedSource, attend_to_source
+from keras_transformer.layers.recurrence import RecurrentCell, make_cell, scan
+from keras_transformer.layers.source_attention import (
+    PrecomputedSource,
+    attend_to_source,
+    decoder_output_spec,
+)
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
-class AttentionRecurrence(keras.layers.Layer):
-    """Recurrent layers whose last one attends to a memory, and that are fed what came of it.
+class AttentionRNN(ConfiguredLayer):
+    """Stacked recurrent cells with attention to a source and input feeding.
 
     Luong et al. 2015, "Effective Approaches to Attention-based Neural Machine Translation",
-    sections 3 and 3.3: the last layer's state asks, the memory answers with a context, and both
-    make the attentional vector `tanh(W [context; state])`. It is the output, and beside the next
-    input ("input feeding"), so that a step knows what was attended to before.
+    sections 3 and 3.3: the state of the last cell is the query; the context and the state give the
+    attentional vector `tanh(W [context; state])`, which is the output. It is also concatenated with
+    the next input ("input feeding"), so that a step knows what was attended to before.
 
-    With `coverage_attention` a step also knows how much each place has been attended to: the sum c
-    of the weights so far marks the keys, `k_i + c_i u` with a learned vector u, before they are
-    scored (See et al. 2017, "Get To The Point: Summarization with Pointer-Generator Networks",
-    equation 11; before them Tu et al. 2016, "Modeling Coverage for Neural Machine Translation",
-    section 3). With the papers' additive scores that is their term, as `U (k + c u)` is
-    `U k + c (U u)`; other mechanisms that read keys get its counterpart. The vector begins at 0,
-    where coverage changes nothing.
+    With `coverage_attention` a step also knows how often each source position has been attended to:
+    the sum c of the previous attention weights is added to the keys, as `k_i + c_i u` with a
+    learned vector u, before they are scored (See et al. 2017, "Get To The Point: Summarization with
+    Pointer-Generator Networks", equation 11; Tu et al. 2016, "Modeling Coverage for Neural Machine
+    Translation", section 3). For additive attention this is the papers' term, because
+    `U (k + c u)` is `U k + c (U u)`. The vector is initialized with 0, where coverage has no
+    effect.
 
-    The cells' first states are made from the mean of the memory (Sennrich et al. 2017, "Nematus: a
-    Toolkit for Neural Machine Translation", section 2).
+    The initial states of the cells are computed from the mean of the source (Sennrich et al. 2017,
+    "Nematus: a Toolkit for Neural Machine Translation", section 2).
 
-    Masking: padding of the memory is hidden by its implicit Keras mask, or by `memory_mask`. The
-    outputs carry on the mask of `inputs`, whose padding must come last.
+    Masking: padding of the source is hidden by the implicit Keras mask of `encoder_outputs`, or by
+    `encoder_outputs_mask`. The outputs have the mask of `inputs`, whose padding must come last.
 
     Args:
-        hidden_dim: M, of the inputs, the memory, the states and the outputs.
-        num_layers: number of cells.
-        cell: "lstm" or "gru".
-        attention: mechanism of the attention, a registered name or an instance to take after.
-        dropout: rate on what a layer passes on. Whatever is dropped, is in all steps of a sequence
-            (Gal & Ghahramani 2016, "A Theoretically Grounded Application of Dropout in Recurrent
-            Neural Networks").
-        coverage_attention: whether keys are marked with what has been attended to.
+        hidden_dim: Integer. Size M of the inputs, the source, the states and the outputs.
+        num_layers: Integer. Number of cells. Default 1.
+        cell: "lstm" or "gru". Default "lstm".
+        attention: Attention mechanism: a registered name, or an instance whose config is cloned.
+            Default "scaled_dot_product".
+        dropout: Float. Dropout rate of the output of each cell and of the attentional vector, with
+            the same mask in all steps of a sequence (Gal & Ghahramani 2016, "A Theoretically
+            Grounded Application of Dropout in Recurrent Neural Networks"). Default 0.
+        coverage_attention: Boolean. Whether coverage is added to the keys. Default False.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
         inputs: `[B, T, M]`.
-        memory: `[B, S, M]`.
-        prepared_memory: with a `state`, in place of `memory` and its mask, what `prepare_memory`
-            gave, once for all calls.
-        state: what `initial_state` gave, or the call before this one; with it, `inputs` are the
-            next steps alone, and there may be N rows for each of the memory, see
-            `attend_to_source`. The state after them is returned last.
-        offset: number of steps done before.
-        return_attention_scores: whether to return the attention's weights `[B, T, S]` as well.
+        encoder_outputs: `[B, S, M]`.
+        source: With a `state`, in place of `encoder_outputs` and its mask: the result of
+            `precompute_source`, computed once for all calls. Default None.
+        state: Result of `initial_state` or of the previous call; with it, `inputs` are the next
+            steps only, and there may be N rows for each row of the source, as in
+            `attend_to_source`. Default None: `inputs` start a sequence.
+        offset: Number of previous steps. Default 0.
+        return_attention_scores: Boolean. Whether to return the attention weights `[B, T, S]` as
+            well. Default False.
+        encoder_outputs_mask: Boolean `[B, S]`, False for padding. Default None.
+        training: Boolean. Whether dropout is applied.
 
-    Example:
+    Returns:
+        `[B, T, M]`, or a tuple of it and, if requested, the attention weights and the updated
+        state.
 
-    >>> x, memory = keras.Input((None, 64)), keras.Input((None, 64))
-    >>> y = AttentionRecurrence(64, cell="gru")(x, memory)
-    >>> keras.Model([x, memory], y).output_shape
+    >>> x, source = keras.Input((None, 64)), keras.Input((None, 64))
+    >>> AttentionRNN(64, cell="gru")(x, source).shape
     (None, None, 64)
     """
 
     def __init__(
         self,
-        hidden_dim,
-        num_layers=1,
-        cell="lstm",
-        attention="scaled_dot_product",
-        dropout=0.0,
-        coverage_attention=False,
-        **kwargs,
-    ):
-        # Keras would cast all that comes in, and coverage is a sum, not for half precision.
+        hidden_dim: int,
+        num_layers: int = 1,
+        cell: str = "lstm",
+        attention: str | AttentionMechanism | dict[str, Any] = "scaled_dot_product",
+        dropout: float = 0.0,
+        coverage_attention: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        # No autocast: coverage is a sum, too imprecise in half precision.
         super().__init__(autocast=False, **kwargs)
-        self.hidden_dim = require_positive_integer("hidden_dim", hidden_dim)
-        self.num_layers = require_positive_integer("num_layers", num_layers)
-        self.cell = cell
-        self.dropout = require_rate("dropout", dropout)
-        self.cells = [
+        self.hidden_dim: int = require_positive_integer("hidden_dim", hidden_dim)
+        self.num_layers: int = require_positive_integer("num_layers", num_layers)
+        self.cell: str = cell
+        self.dropout: float = require_rate("dropout", dropout)
+        self.coverage_attention: bool = require_boolean("coverage_attention", coverage_attention)
+        self.cells: list[RecurrentCell] = [
             make_cell(cell, self.hidden_dim, name=f"cell_{i}", dtype=self.dtype_policy)
             for i in range(self.num_layers)
         ]
-        self.mechanism = make_mechanism(attention, name="mechanism", dtype=self.dtype_policy)
-        self.coverage_attention = require_boolean("coverage_attention", coverage_attention)
-        self.mechanism.check_use(
-            is_cached=True, is_cross=True, has_marked_keys=self.coverage_attention
+        self.mechanism: AttentionMechanism = make_mechanism(
+            attention, name="mechanism", dtype=self.dtype_policy
         )
-        self.dropout_layer = Dropout(self.dropout, dtype=self.dtype_policy)
-        self.bridge = keras.layers.Dense(
-            self.num_layers * self.cells[0].parts * self.hidden_dim,
+        self.mechanism.require_support(cache=True, cross=True, coverage=self.coverage_attention)
+        self.dropout_layer: Dropout = Dropout(self.dropout, dtype=self.dtype_policy)
+        self.initial_projection: keras.layers.Dense = keras.layers.Dense(
+            self.num_layers * self.cells[0].num_states * self.hidden_dim,
             activation="tanh",
-            name="bridge",
+            name="initial_projection",
             dtype=self.dtype_policy,
         )
         self.supports_masking = True
 
-    def build(self, inputs_shape, memory_shape):
-        for name, shape in (("inputs", inputs_shape), ("memory", memory_shape)):
+    def build(self, inputs_shape: Shape, encoder_outputs_shape: Shape) -> None:
+        for name, shape in (("inputs", inputs_shape), ("encoder_outputs", encoder_outputs_shape)):
             if shape[-1] != self.hidden_dim:
-                raise ValueError(
-                    f"`{name}` must have the hidden_dim {self.hidden_dim} of AttentionRecurrence "
+                raise UserError(
+                    f"`{name}` must have the hidden_dim {self.hidden_dim} of AttentionRNN "
                     f"'{self.name}'; got {tuple(shape)}."
                 )
         for cell in self.cells:
             cell.build((None, self.hidden_dim))
-        self.bridge.build((None, self.hidden_dim))
+        self.initial_projection.build((None, self.hidden_dim))
         one_head = (None, 1, None, self.hidden_dim)
         self.mechanism.build(one_head, one_head, one_head)
-        self.feed_kernel = self.add_weight(
-            name="feed_kernel", shape=(self.hidden_dim, self.cells[0].gates * self.hidden_dim)
+        self.feed_kernel: keras.Variable = self.new_weight(
+            "feed_kernel", (self.hidden_dim, self.cells[0].num_gates * self.hidden_dim)
         )
-        self.attentional_kernel = self.add_weight(
-            name="attentional_kernel", shape=(2 * self.hidden_dim, self.hidden_dim)
+        self.attentional_kernel: keras.Variable = self.new_weight(
+            "attentional_kernel", (2 * self.hidden_dim, self.hidden_dim)
         )
         if self.coverage_attention:
-            self.coverage_mark = self.add_weight(
-                name="coverage_mark", shape=(self.hidden_dim,), initializer="zeros"
+            self.coverage_vector: keras.Variable = self.new_weight(
+                "coverage_vector", (self.hidden_dim,), "zeros"
             )
-        self.built = True
 
     def call(
         self,
-        inputs,
-        memory=None,
-        prepared_memory=None,
-        state=None,
-        offset=0,
-        return_attention_scores=False,
-        memory_mask=None,
-        training=None,
-    ):
+        inputs: tf.Tensor,
+        encoder_outputs: tf.Tensor | None = None,
+        source: PrecomputedSource | None = None,
+        state: dict[str, Any] | None = None,
+        offset: int | tf.Tensor = 0,
+        return_attention_scores: bool = False,
+        encoder_outputs_mask: tf.Tensor | None = None,
+        training: bool | None = None,
+    ) -> Any:
         is_stepping = state is not None
-        if not is_stepping:
-            state = self.initial_state(memory, memory_mask)
-        source = prepared_memory
+        if state is None:
+            state = self.initial_state(encoder_outputs, encoder_outputs_mask)
         if source is None:
-            source = self.prepare_memory(memory, memory_mask)
-        if self.coverage_attention:
-            mark = self._prepared_mark()
-            if is_stepping:  # hypotheses have not attended to the same places
-                source = source.for_each(tf.shape(inputs)[0])
-        weights = [cell.read() for cell in self.cells]
+            source = self.precompute_source(encoder_outputs, encoder_outputs_mask)
+        has_coverage, coverage_vector = self.coverage_attention, None
+        if has_coverage:
+            vector = tf.cast(self.coverage_vector, self.compute_dtype)
+            coverage_vector = self.mechanism.precompute_keys(vector[None, None, None])
+            if is_stepping:  # each hypothesis has attended to other positions
+                source = source.repeated(tf.shape(inputs)[0])
+        weights = [cell.read_weights() for cell in self.cells]
         feed_kernel = tf.cast(self.feed_kernel, self.compute_dtype)
         attentional_kernel = tf.cast(self.attentional_kernel, self.compute_dtype)
-        drop = self._make_drops(tf.shape(inputs)[0], training)
+        drop = self._make_dropouts(tf.shape(inputs)[0], training)
 
-        def advance(time, given, state):
-            entering = given[0] + tf.matmul(state["attentional"], feed_kernel)  # [B, G·M]
-            cells = [self.cells[0].advance(entering, state["cells"][0], weights[0])]
+        def step(
+            time: Any, step_inputs: tuple[tf.Tensor, ...], state: dict[str, Any]
+        ) -> tuple[tuple[tf.Tensor, ...], dict[str, Any]]:
+            fed = step_inputs[0] + tf.matmul(state["attentional"], feed_kernel)  # [B, G·M]
+            cells = [self.cells[0].step(fed, state["cells"][0], weights[0])]
             for i in range(1, self.num_layers):
-                entering = self.cells[i].project(drop[i - 1](cells[-1][0]), weights[i])
-                cells.append(self.cells[i].advance(entering, state["cells"][i], weights[i]))
-            output = cells[-1][0]  # [B, M]
-            has_coverage = self.coverage_attention
-            attended = source.marked(mark, state["coverage"]) if has_coverage else source
+                fed = self.cells[i].project_inputs(drop[i - 1](cells[-1][0]), weights[i])
+                cells.append(self.cells[i].step(fed, state["cells"][i], weights[i]))
+            query = cells[-1][0]  # [B, M]
+            attended = source
+            if has_coverage:
+                attended = source.with_coverage(coverage_vector, state["coverage"])
             context, attention = attend_to_source(
                 self.mechanism,
-                output[:, None],
+                query[:, None],
                 attended,
                 offset + time,
                 return_attention_scores=return_attention_scores or has_coverage,
                 training=training,
             )
-            both = tf.concat([context[:, 0], output], axis=-1)  # [B, 2·M]
+            both = tf.concat([context[:, 0], query], axis=-1)  # [B, 2·M]
             attentional = drop[-1](tf.tanh(tf.matmul(both, attentional_kernel)))
-            found = (attentional, attention[:, 0]) if return_attention_scores else (attentional,)
+            outputs = (attentional, *([attention[:, 0]] if return_attention_scores else []))
             new = {"cells": tuple(cells), "attentional": attentional}
             if has_coverage:
                 coverage = state["coverage"] + tf.cast(attention[:, 0], tf.float32)  # [B, S]
                 new["coverage"] = tf.ensure_shape(coverage, state["coverage"].shape)
-            return found, new
+            return outputs, new
 
         inputs = tf.transpose(tf.cast(inputs, self.compute_dtype), [1, 0, 2])  # [T, B, M]
-        projected = self.cells[0].project(inputs, weights[0])
-        found, state = run_over_time(
-            advance,
-            (projected,),  # [T, B, G·M]
-            state,
-            [self.compute_dtype] * (2 if return_attention_scores else 1),
-        )
-        outputs = tuple(tf.transpose(each, [1, 0, 2]) for each in found)
+        projected = self.cells[0].project_inputs(inputs, weights[0])  # [T, B, G·M]
+        output_dtypes = [self.compute_dtype] * (2 if return_attention_scores else 1)
+        outputs, state = scan(step, (projected,), state, output_dtypes)
+        outputs = tuple(tf.transpose(each, [1, 0, 2]) for each in outputs)
         if is_stepping:
             outputs = (*outputs, state)
         return outputs if len(outputs) > 1 else outputs[0]
 
-    def prepare_memory(self, memory, memory_mask=None):
-        """The `AttendedSource` of a memory `[B, S, M]`, made once for all steps to come."""
-        memory = tf.cast(memory, self.compute_dtype)
-        return AttendedSource.prepared(self.mechanism, memory, memory, memory_mask)
+    def precompute_source(
+        self, encoder_outputs: tf.Tensor, mask: tf.Tensor | None = None
+    ) -> PrecomputedSource:
+        """Returns keys, values and mask of a source `[B, S, M]`, computed once for all steps."""
+        encoder_outputs = tf.cast(encoder_outputs, self.compute_dtype)
+        return PrecomputedSource.of(self.mechanism, encoder_outputs, encoder_outputs, mask)
 
-    def initial_state(self, memory, memory_mask=None):
-        """The state before the first step.
-
-        - "cells": for each cell a tuple of states `[B, M]`;
-        - "attentional": the latest output `[B, M]`, of which there is none yet: zeros;
-        - "coverage": the sums of the attention's weights `[B, S]`, with `coverage_attention`.
+    def initial_state(
+        self, encoder_outputs: tf.Tensor, mask: tf.Tensor | None = None
+    ) -> dict[str, Any]:
+        """Returns the state before the first step.
 
         Args:
-            memory: `[B, S, M]`.
-            memory_mask: boolean `[B, S]`, False for padding.
+            encoder_outputs: `[B, S, M]`.
+            mask: Boolean `[B, S]`, False for padding. Default None.
+
+        Returns:
+            A dictionary with "cells", a tuple of states `[B, M]` for each cell; "attentional", the
+            previous output `[B, M]`; and with `coverage_attention` "coverage", float32 `[B, S]`.
         """
-        if memory_mask is None:
-            memory_mask = tf.ones(tf.shape(memory)[:2], tf.bool)
-        # Sums of many are not for half precision.
-        counts = tf.cast(memory_mask, tf.float32)[..., None]  # [B, S, 1]
-        total = tf.reduce_sum(tf.cast(memory, tf.float32) * counts, axis=1)
+        if mask is None:
+            mask = tf.ones(tf.shape(encoder_outputs)[:2], tf.bool)
+        # A sum over many positions is too imprecise in half precision.
+        counts = tf.cast(mask, tf.float32)[..., None]  # [B, S, 1]
+        total = tf.reduce_sum(tf.cast(encoder_outputs, tf.float32) * counts, axis=1)
         mean = total / tf.maximum(tf.reduce_sum(counts, axis=1), 1.0)
-        made = self.bridge(tf.cast(mean, self.compute_dtype))  # [B, layers·parts·M]
-        parts = tf.split(made, self.num_layers * self.cells[0].parts, axis=-1)
-        each = self.cells[0].parts
-        state = {
-            "cells": tuple(tuple(parts[i * each : (i + 1) * each]) for i in range(self.num_layers)),
-            "attentional": tf.zeros_like(parts[0]),
-        }
+        # [B, layers·states·M]
+        projected = self.initial_projection(tf.cast(mean, self.compute_dtype))
+        num_states = self.cells[0].num_states
+        states = tf.split(projected, self.num_layers * num_states, axis=-1)
+        cells = tuple(zip(*(states[i::num_states] for i in range(num_states)), strict=True))
+        state = {"cells": cells, "attentional": tf.zeros_like(states[0])}
         if self.coverage_attention:
             state["coverage"] = tf.zeros_like(counts[..., 0])
         return state
 
-    def _prepared_mark(self):
-        """The vector that marks keys, as a key of its own that is prepared."""
-        mark = tf.cast(self.coverage_mark, self.compute_dtype)
-        return self.mechanism.prepare(mark[None, None, None])
-
-    def _make_drops(self, rows, training):
-        """A function for each layer that drops the same part of its output in every step."""
+    def _make_dropouts(
+        self, rows: tf.Tensor, training: bool | None
+    ) -> list[Callable[[tf.Tensor], tf.Tensor]]:
+        """Returns a dropout function for each cell, with the same mask in every step."""
         if not training or not self.dropout:
             return [lambda states: states] * self.num_layers
+        ones = tf.ones([rows, self.hidden_dim], self.compute_dtype)
+        masks = [self.dropout_layer(ones, training=training) for _ in range(self.num_layers)]
+        return [functools.partial(tf.multiply, mask) for mask in masks]
 
-        def make_drop():
-            ones = tf.ones([rows, self.hidden_dim], self.compute_dtype)
-            kept = self.dropout_layer(ones, training=training)
-            return lambda states: states * kept
+    def compute_output_spec(self, inputs: Any, encoder_outputs: Any, **kwargs: Any) -> Any:
+        return decoder_output_spec(self, inputs, encoder_outputs, **kwargs)
 
-        return [make_drop() for _ in range(self.num_layers)]
-
-    def compute_output_spec(self, inputs, memory, return_attention_scores=False, **kwargs):
-        outputs = keras.KerasTensor(inputs.shape, dtype=self.compute_dtype)
-        if not return_attention_scores:
-            return outputs
-        shape = (*inputs.shape[:2], memory.shape[1])
-        return outputs, keras.KerasTensor(shape, dtype=self.compute_dtype)
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "hidden_dim": self.hidden_dim,
-            "num_layers": self.num_layers,
-            "cell": self.cell,
-            "attention": serialize_mechanism(self.mechanism),
-            "dropout": self.dropout,
-            "coverage_attention": self.coverage_attention,
-        }
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "attention": serialize_mechanism(self.mechanism)}

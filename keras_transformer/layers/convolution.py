@@ -1,6 +1,7 @@
-"""One block of the convolutional decoder."""
+"""Layers of the convolutional sequence-to-sequence model."""
 
 import math
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -11,86 +12,104 @@ from keras_transformer._utils.checks import (
     require_positive_integer,
     require_rate,
 )
-from keras_transformer.layers.attention.mechanism import make_mechanism, serialize_mechanism
+from keras_transformer._utils.configuration import ConfiguredLayer
+from keras_transformer._utils.errors import UserError
+from keras_transformer._utils.types import Shape
+from keras_transformer.layers.attention.mechanism import (
+    AttentionMechanism,
+    make_mechanism,
+    serialize_mechanism,
+)
 from keras_transformer.layers.dropout import Dropout
-from keras_transformer.layers.source_attention import AttendedSource, attend_to_source
-from keras_transformer.layers.transformer_block import as_tuple
+from keras_transformer.layers.source_attention import (
+    PrecomputedSource,
+    attend_to_source,
+    decoder_output_spec,
+)
 
-#: Keeps the size of a sum of two what it was (Gehring et al. 2017, section 3.4).
-HALF = math.sqrt(0.5)
+#: Scale that keeps the variance of a sum of two (Gehring et al. 2017, section 3.4).
+_HALF_VARIANCE = math.sqrt(0.5)
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
-class GatedConvolution(keras.layers.Layer):
-    """A window of tokens, to a vector and its gate: `A · sigmoid(B)`.
+class GatedConvolution(ConfiguredLayer):
+    """A convolution with gated linear units: `A · sigmoid(B)`.
 
     Gehring et al. 2017, "Convolutional Sequence to Sequence Learning", section 3.2, with the gated
     linear units of Dauphin et al. 2017, "Language Modeling with Gated Convolutional Networks", and
-    the first weights of section 3.5. The paper's weight normalization, made for plain gradient
-    descent, is left out.
+    the initialization of section 3.5. The paper's weight normalization, which was designed for
+    plain gradient descent, is left out.
 
-    Masking: where the implicit Keras mask of the inputs is False, they count as zeros, as do those
-    before the first and after the last.
+    Masking: inputs where the implicit Keras mask is False count as zeros, as do positions before
+    the first input and after the last.
 
     Args:
-        kernel_width: number of tokens in a window.
-        is_causal: whether a window ends with its own token; else the token is in the middle.
-        dropout: rate on the inputs.
+        kernel_size: Integer. Number of tokens in a window. Default 3.
+        is_causal: Boolean. Whether a window ends with its own token; if not, the token is in the
+            middle. Default False.
+        dropout: Float. Dropout rate of the inputs. Default 0.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
         inputs: `[B, T, M]`.
-        cache: for a causal one: what `initial_cache` gave, or the call before this one, in place of
-            zeros before the first input. The updated cache is returned last.
+        cache: The inputs of the previous `kernel_size - 1` positions, `[B, kernel_size - 1, M]`:
+            the result of `initial_cache` or of the previous call. Only for a causal convolution.
+            Default None: zeros.
+        mask: Boolean `[B, T]`. Keras passes the implicit mask.
+        training: Boolean. Whether dropout is applied.
 
     Returns:
-        `[B, T, M]`, or a tuple of it and the cache.
-
-    Example:
+        `[B, T, M]`; with a `cache`, a tuple of the outputs and the updated cache.
 
     >>> x = keras.Input((None, 64))
-    >>> keras.Model(x, GatedConvolution(kernel_width=3)(x)).output_shape
+    >>> keras.Model(x, GatedConvolution(kernel_size=3)(x)).output_shape
     (None, None, 64)
     """
 
-    def __init__(self, kernel_width=3, is_causal=False, dropout=0.0, **kwargs):
+    def __init__(
+        self, kernel_size: int = 3, is_causal: bool = False, dropout: float = 0.0, **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
-        self.kernel_width = require_positive_integer("kernel_width", kernel_width)
-        self.is_causal = require_boolean("is_causal", is_causal)
-        self.dropout = require_rate("dropout", dropout)
-        self.dropout_layer = Dropout(self.dropout, dtype=self.dtype_policy)
+        self.kernel_size: int = require_positive_integer("kernel_size", kernel_size)
+        self.is_causal: bool = require_boolean("is_causal", is_causal)
+        self.dropout: float = require_rate("dropout", dropout)
+        self.dropout_layer: Dropout = Dropout(self.dropout, dtype=self.dtype_policy)
         self.supports_masking = True
 
-    def build(self, inputs_shape):
-        self.width = width = require_known_dim("inputs", inputs_shape)
-        size = self.kernel_width * width
-        # So that outputs vary as much as inputs: the gate, and dropout, change the variance.
+    def build(self, inputs_shape: Shape) -> None:
+        self._hidden_dim = hidden_dim = require_known_dim("inputs", inputs_shape)
+        size = self.kernel_size * hidden_dim
+        # Outputs get the variance of the inputs: the gate and dropout change it.
         deviation = math.sqrt(4 * (1 - self.dropout) / size)
-        self.kernel = self.add_weight(
-            name="kernel",
-            shape=(size, 2 * width),
-            initializer=keras.initializers.RandomNormal(stddev=deviation),
-        )
-        self.bias = self.add_weight(name="bias", shape=(2 * width,), initializer="zeros")
-        self.built = True
+        initializer = keras.initializers.RandomNormal(stddev=deviation)
+        self.kernel: keras.Variable = self.new_weight("kernel", (size, 2 * hidden_dim), initializer)
+        self.bias: keras.Variable = self.new_weight("bias", (2 * hidden_dim,), "zeros")
 
-    def call(self, inputs, cache=None, mask=None, training=None):
+    def call(
+        self,
+        inputs: tf.Tensor,
+        cache: tf.Tensor | None = None,
+        mask: tf.Tensor | None = None,
+        training: bool | None = None,
+    ) -> Any:
         if cache is not None and not self.is_causal:
-            raise ValueError(
-                f"GatedConvolution '{self.name}' sees what comes after a token, so there is no "
-                "step by step. Make it with is_causal=True."
+            raise UserError(
+                f"GatedConvolution '{self.name}' sees later tokens, so it cannot run step by step "
+                "with a cache.",
+                fix="Construct it with is_causal=True.",
             )
         states = self.dropout_layer(inputs, training=training)
         if mask is not None:
             states *= tf.cast(mask, states.dtype)[..., None]
-        length, around = tf.shape(inputs)[1], self.kernel_width - 1
+        length, around = tf.shape(inputs)[1], self.kernel_size - 1
         if cache is not None:
             states = tf.concat([cache, states], axis=1)
         else:
-            after = 0 if self.is_causal else self.kernel_width // 2
+            after = 0 if self.is_causal else self.kernel_size // 2
             states = tf.pad(states, [[0, 0], [around - after, after], [0, 0]])
-        # A product of windows is as fast as a convolution, and one step is one, too.
-        windows = [states[:, i : i + length] for i in range(self.kernel_width)]
-        size = self.kernel_width * self.width
+        # A matrix product of windows is as fast as a convolution, also for a single step.
+        windows = [states[:, i : i + length] for i in range(self.kernel_size)]
+        size = self.kernel_size * self._hidden_dim
         rows = tf.reshape(tf.concat(windows, axis=-1), [-1, size])  # [B·T, k·M]
         both = tf.matmul(rows, tf.cast(self.kernel, rows.dtype)) + tf.cast(self.bias, rows.dtype)
         content, gate = tf.split(both, 2, axis=-1)  # each [B·T, M]
@@ -100,228 +119,234 @@ class GatedConvolution(keras.layers.Layer):
             return outputs
         return outputs, tf.ensure_shape(states[:, length:], cache.shape)
 
-    def initial_cache(self, batch_size):
-        """The last inputs before the first: zeros `[B, kernel_width - 1, M]`."""
-        return tf.zeros([batch_size, self.kernel_width - 1, self.width], self.compute_dtype)
+    def initial_cache(self, batch_size: int | tf.Tensor) -> tf.Tensor:
+        """Returns the cache before the first input: zeros `[B, kernel_size - 1, M]`."""
+        return tf.zeros([batch_size, self.kernel_size - 1, self._hidden_dim], self.compute_dtype)
 
-    def compute_output_shape(self, inputs_shape):
+    def compute_output_shape(self, inputs_shape: Shape) -> Shape:
         return inputs_shape
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "kernel_width": self.kernel_width,
-            "is_causal": self.is_causal,
-            "dropout": self.dropout,
-        }
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
-class ConvolutionalMemory(keras.layers.Layer):
-    """Keys and values of an encoder's outputs and the embeddings that it began with.
+class EncoderKeysAndValues(ConfiguredLayer):
+    """Computes the keys and values of a convolutional encoder's outputs and embeddings.
 
     Gehring et al. 2017, "Convolutional Sequence to Sequence Learning": keys are the outputs, values
-    the sum of outputs and embeddings (section 3.3). Section 3.4: a mean of m vectors is smaller
-    than they are, so values are larger by sqrt(m); and as each of the decoder's layers attends to
-    the source, in training the outputs' gradients are divided by the number of those layers.
+    the sum of outputs and embeddings (section 3.3). Section 3.4: a mean of m vectors has a smaller
+    variance than the vectors, so values are scaled by sqrt(m); and in training the gradients of the
+    outputs are divided by the number of decoder layers, which all attend to them.
 
-    Masking: padding, told by the implicit Keras mask of `states`, does not count in m. The keys
-    carry the mask on.
+    Masking: padding, given by the implicit Keras mask of `states`, does not count in m. The keys
+    have the same mask.
 
     Args:
-        readers: number of layers that will attend.
+        num_decoder_layers: Integer. Number of layers that attend to the keys and values. Default 1.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        states: `[B, S, M]`, the encoder's outputs.
-        embedded: `[B, S, M]`.
+        states: Outputs of the encoder, `[B, S, M]`.
+        embedded: Embeddings of the source, `[B, S, M]`.
+        states_mask: Boolean `[B, S]`. Keras passes the implicit mask.
+        training: Boolean. Whether gradients are scaled.
 
     Returns:
-        keys and values, each `[B, S, M]`.
-
-    Example:
+        A tuple of keys and values, each `[B, S, M]`.
 
     >>> states, embedded = keras.Input((None, 64)), keras.Input((None, 64))
-    >>> keys, values = ConvolutionalMemory(readers=4)(states, embedded)
-    >>> values.shape
+    >>> EncoderKeysAndValues(num_decoder_layers=4)(states, embedded)[1].shape
     (None, None, 64)
     """
 
-    def __init__(self, readers=1, **kwargs):
+    def __init__(self, num_decoder_layers: int = 1, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.readers = require_positive_integer("readers", readers)
+        self.num_decoder_layers: int = require_positive_integer(
+            "num_decoder_layers", num_decoder_layers
+        )
         self.supports_masking = True
 
-    def build(self, states_shape, embedded_shape):
-        self.built = True
-
-    def call(self, states, embedded, states_mask=None, training=None):
+    def call(
+        self,
+        states: tf.Tensor,
+        embedded: tf.Tensor,
+        states_mask: tf.Tensor | None = None,
+        training: bool | None = None,
+    ) -> tuple[tf.Tensor, tf.Tensor]:
         keys = states
-        if training:  # as before, but for the gradient
-            share = states / self.readers
+        if training:  # the same values with a smaller gradient
+            share = states / self.num_decoder_layers
             keys = share + tf.stop_gradient(states - share)
         if states_mask is None:
             tokens = tf.cast(tf.shape(states)[1], tf.float32)
         else:
             tokens = tf.reduce_sum(tf.cast(states_mask, tf.float32), axis=1)[:, None, None]
-        return keys, (keys + embedded) * (HALF * tf.cast(tf.sqrt(tokens), states.dtype))
+        scale = _HALF_VARIANCE * tf.cast(tf.sqrt(tokens), states.dtype)
+        return keys, (keys + embedded) * scale
 
-    def compute_output_spec(self, states, embedded, **kwargs):
-        return tuple(keras.KerasTensor(states.shape, dtype=self.compute_dtype) for _ in range(2))
-
-    def get_config(self):
-        return {**super().get_config(), "readers": self.readers}
+    def compute_output_shape(
+        self, states_shape: Shape, embedded_shape: Shape
+    ) -> tuple[Shape, Shape]:
+        return states_shape, states_shape
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
-class ConvolutionalEncoderBlock(keras.layers.Layer):
-    """A gated convolution, and the path around it.
+class ConvolutionalEncoderBlock(ConfiguredLayer):
+    """A gated convolution with a residual connection.
 
     Gehring et al. 2017, "Convolutional Sequence to Sequence Learning", section 3.2; the sum is
-    scaled by sqrt(0.5), section 3.4. Masking: see `GatedConvolution`.
+    scaled by sqrt(0.5), section 3.4. Masking: that of `GatedConvolution`.
 
     Args:
-        kernel_width: number of tokens in a window.
-        dropout: rate on what goes into the convolution.
+        kernel_size: Integer. Number of tokens in a window. Default 3.
+        dropout: Float. Dropout rate of the inputs of the convolution. Default 0.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
         inputs: `[B, S, M]`.
+        mask: Boolean `[B, S]`. Keras passes the implicit mask.
+        training: Boolean. Whether dropout is applied.
 
-    Example:
+    Returns:
+        `[B, S, M]`.
 
     >>> x = keras.Input((None, 64))
-    >>> keras.Model(x, ConvolutionalEncoderBlock(kernel_width=5)(x)).output_shape
+    >>> keras.Model(x, ConvolutionalEncoderBlock(kernel_size=5)(x)).output_shape
     (None, None, 64)
     """
 
-    def __init__(self, kernel_width=3, dropout=0.0, **kwargs):
+    def __init__(self, kernel_size: int = 3, dropout: float = 0.0, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.convolution = GatedConvolution(
-            kernel_width, dropout=dropout, name="convolution", dtype=self.dtype_policy
+        self.convolution: GatedConvolution = GatedConvolution(
+            kernel_size, dropout=dropout, name="convolution", dtype=self.dtype_policy
         )
+        self.kernel_size: int = self.convolution.kernel_size
+        self.dropout: float = self.convolution.dropout
         self.supports_masking = True
 
-    def build(self, inputs_shape):
+    def build(self, inputs_shape: Shape) -> None:
         self.convolution.build(inputs_shape)
-        self.built = True
 
-    def call(self, inputs, mask=None, training=None):
-        return (inputs + self.convolution(inputs, mask=mask, training=training)) * HALF
+    def call(
+        self, inputs: tf.Tensor, mask: tf.Tensor | None = None, training: bool | None = None
+    ) -> tf.Tensor:
+        outputs = self.convolution(inputs, mask=mask, training=training)
+        return (inputs + outputs) * _HALF_VARIANCE
 
-    def compute_output_shape(self, inputs_shape):
+    def compute_output_shape(self, inputs_shape: Shape) -> Shape:
         return inputs_shape
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "kernel_width": self.convolution.kernel_width,
-            "dropout": self.convolution.dropout,
-        }
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
-class ConvolutionalDecoderBlock(keras.layers.Layer):
-    """A causal gated convolution, attention to a source, and the path around both.
+class ConvolutionalDecoderBlock(ConfiguredLayer):
+    """A causal gated convolution and attention to a source, with residual connections.
 
-    Gehring et al. 2017, "Convolutional Sequence to Sequence Learning", section 3.3: what asks is
-    the convolution's output, projected, with the embedding of the token; the context is added to
+    Gehring et al. 2017, "Convolutional Sequence to Sequence Learning", section 3.3: the query is
+    the projected output of the convolution plus the embedding of the token; the context is added to
     the output. Sums are scaled by sqrt(0.5), section 3.4.
 
     Masking: padding of the source is hidden by the implicit Keras mask of `key`, or by `key_mask`.
-    The outputs carry on the mask of `inputs`, whose padding must come last.
+    The outputs have the mask of `inputs`, whose padding must come last.
 
     Args:
-        kernel_width: number of tokens in a window.
-        attention: mechanism of the attention, a registered name or an instance to take after.
-        dropout: rate on what goes into the convolution.
+        kernel_size: Integer. Number of tokens in a window. Default 3.
+        attention: Attention mechanism: a registered name, or an instance whose config is cloned.
+            Default "scaled_dot_product".
+        dropout: Float. Dropout rate of the inputs of the convolution. Default 0.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
         inputs: `[B, T, M]`.
-        embedded: `[B, T, M]`, the tokens' embeddings.
-        key, value: `[B, S, M]`, of the source.
-        cache: what `initial_cache` gave, or the call before this one; with it, `inputs` are the
-            next positions alone, and there may be N rows for each of the source, see
-            `attend_to_source`. The updated cache is returned last.
-        offset: number of positions before.
-        return_attention_scores: whether to return the attention's weights `[B, T, S]` as well.
+        embedded: Embeddings of the target tokens, `[B, T, M]`.
+        key: Keys of the source, `[B, S, M]`.
+        value: Values of the source, `[B, S, M]`.
+        cache: Result of `initial_cache` or of the previous call; with it, `inputs` are the next
+            positions only, and there may be N rows for each row of the source, as in
+            `attend_to_source`. Default None.
+        offset: Number of previous positions. Default 0.
+        return_attention_scores: Boolean. Whether to return the attention weights `[B, T, S]` as
+            well. Default False.
+        key_mask: Boolean `[B, S]`, False for padding. Default None.
+        training: Boolean. Whether dropout is applied.
 
-    Example:
+    Returns:
+        `[B, T, M]`, or a tuple of it and, if requested, the attention weights and the updated
+        cache.
 
-    >>> x, memory = keras.Input((None, 64)), keras.Input((None, 64))
-    >>> y = ConvolutionalDecoderBlock(kernel_width=3)(x, x, memory, memory)
-    >>> keras.Model([x, memory], y).output_shape
+    >>> x, source = keras.Input((None, 64)), keras.Input((None, 64))
+    >>> ConvolutionalDecoderBlock(kernel_size=3)(x, x, source, source).shape
     (None, None, 64)
     """
 
-    def __init__(self, kernel_width=3, attention="scaled_dot_product", dropout=0.0, **kwargs):
+    def __init__(
+        self,
+        kernel_size: int = 3,
+        attention: str | AttentionMechanism | dict[str, Any] = "scaled_dot_product",
+        dropout: float = 0.0,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
-        self.convolution = GatedConvolution(
-            kernel_width,
-            is_causal=True,
-            dropout=dropout,
-            name="convolution",
-            dtype=self.dtype_policy,
+        self.convolution: GatedConvolution = GatedConvolution(
+            kernel_size, True, dropout, name="convolution", dtype=self.dtype_policy
         )
-        self.mechanism = make_mechanism(attention, name="mechanism", dtype=self.dtype_policy)
-        self.mechanism.check_use(is_cached=True, is_cross=True)
+        self.kernel_size: int = self.convolution.kernel_size
+        self.dropout: float = self.convolution.dropout
+        self.mechanism: AttentionMechanism = make_mechanism(
+            attention, name="mechanism", dtype=self.dtype_policy
+        )
+        self.mechanism.require_support(cache=True, cross=True)
         self.supports_masking = True
 
-    def build(self, inputs_shape, embedded_shape, key_shape, value_shape):
-        width = inputs_shape[-1]
+    def build(
+        self, inputs_shape: Shape, embedded_shape: Shape, key_shape: Shape, value_shape: Shape
+    ) -> None:
+        hidden_dim = require_known_dim("inputs", inputs_shape)
         self.convolution.build(inputs_shape)
-        self.query_projection = keras.layers.Dense(width, name="query", dtype=self.dtype_policy)
-        self.query_projection.build((None, width))
-        one_head = (None, 1, None, width)
+        self.query_projection: keras.layers.Dense = keras.layers.Dense(
+            hidden_dim, name="query", dtype=self.dtype_policy
+        )
+        self.query_projection.build((None, hidden_dim))
+        one_head = (None, 1, None, hidden_dim)
         self.mechanism.build(one_head, one_head, one_head)
-        self.built = True
 
     def call(
         self,
-        inputs,
-        embedded,
-        key,
-        value,
-        cache=None,
-        offset=0,
-        return_attention_scores=False,
-        key_mask=None,
-        training=None,
-    ):
-        states, *caches = as_tuple(self.convolution(inputs, cache=cache, training=training))
+        inputs: tf.Tensor,
+        embedded: tf.Tensor,
+        key: tf.Tensor,
+        value: tf.Tensor,
+        cache: tf.Tensor | None = None,
+        offset: int | tf.Tensor = 0,
+        return_attention_scores: bool = False,
+        key_mask: tf.Tensor | None = None,
+        training: bool | None = None,
+    ) -> Any:
+        states = self.convolution(inputs, cache=cache, training=training)
+        caches = []
+        if cache is not None:
+            states, *caches = states
         rows = tf.reshape(states, [-1, states.shape[-1]])  # [B·T, M]
         query = tf.reshape(self.query_projection(rows), tf.shape(states))
         context, weights = attend_to_source(
             self.mechanism,
-            tf.ensure_shape((query + embedded) * HALF, states.shape),
-            AttendedSource.prepared(self.mechanism, key, value, key_mask),
+            tf.ensure_shape((query + embedded) * _HALF_VARIANCE, states.shape),
+            PrecomputedSource.of(self.mechanism, key, value, key_mask),
             offset,
             return_attention_scores=return_attention_scores,
             training=training,
         )
-        states = (states + context) * HALF
-        outputs = (
-            (inputs + states) * HALF,
-            *([weights] if return_attention_scores else []),
-            *caches,
-        )
-        return outputs if len(outputs) > 1 else outputs[0]
+        states = (states + context) * _HALF_VARIANCE
+        outputs = (inputs + states) * _HALF_VARIANCE
+        if not return_attention_scores:
+            return (outputs, *caches) if caches else outputs
+        return outputs, weights, *caches
 
-    def initial_cache(self, batch_size):
-        """See `GatedConvolution.initial_cache`."""
+    def initial_cache(self, batch_size: int | tf.Tensor) -> tf.Tensor:
+        """Returns the cache before the first position: zeros `[B, kernel_size - 1, M]`."""
         return self.convolution.initial_cache(batch_size)
 
     def compute_output_spec(
-        self, inputs, embedded, key, value, return_attention_scores=False, **kwargs
-    ):
-        outputs = keras.KerasTensor(inputs.shape, dtype=self.compute_dtype)
-        if not return_attention_scores:
-            return outputs
-        shape = (*inputs.shape[:2], key.shape[1])
-        return outputs, keras.KerasTensor(shape, dtype=self.compute_dtype)
+        self, inputs: Any, embedded: Any, key: Any, *_: Any, **kwargs: Any
+    ) -> Any:
+        return decoder_output_spec(self, inputs, key, **kwargs)
 
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "kernel_width": self.convolution.kernel_width,
-            "attention": serialize_mechanism(self.mechanism),
-            "dropout": self.convolution.dropout,
-        }
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "attention": serialize_mechanism(self.mechanism)}

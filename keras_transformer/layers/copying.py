@@ -1,37 +1,43 @@
-"""What it costs to look at the same place of the source again."""
+"""Copying from the source (pointer-generator) and the coverage loss."""
+
+from typing import Any
 
 import keras
 import tensorflow as tf
 from keras import ops
 
 from keras_transformer._utils.checks import require_known_dim, require_not_negative
+from keras_transformer._utils.configuration import ConfiguredLayer
+from keras_transformer._utils.types import Shape
 
-# The least that a token's share of the copying counts as, so that its logarithm is finite.
-_SMALLEST_SHARE = 1e-30
+# Smallest probability of copying a token, so that its logarithm is finite.
+_SMALLEST_PROBABILITY = 1e-30
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
-class PointerGenerator(keras.layers.Layer):
-    """Mixes the distribution over the vocabulary with what the decoder looks at in the source.
+class PointerGenerator(ConfiguredLayer):
+    """Mixes the distribution over the vocabulary with the attention to the source tokens.
 
     See et al. 2017, "Get To The Point: Summarization with Pointer-Generator Networks", section 2.2:
     `P(w) = p·softmax(logits)(w) + (1 - p)·Σ a_i` over the source positions i that hold w; p is a
-    sigmoid of the decoder's state. A token that training never had in a target can so come out.
-    Source and target must have one vocabulary; being of subwords, it needs no additional words.
+    sigmoid of the decoder's state. The model can so generate tokens that no target of the training
+    data contains. Source and target must share a vocabulary; with subwords, no additional words are
+    needed.
 
     Args:
-        kernel_initializer, bias_initializer: of the projection that gives p.
+        kernel_initializer: Initializer of the kernel of the projection to p. Default
+            "glorot_uniform".
+        bias_initializer: Initializer of its bias. Default "zeros".
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        states: `[B, T, M]`, of the decoder.
+        states: Decoder states `[B, T, M]`.
         logits: `[B, T, V]`.
-        weights: `[B, T, S]`, the attention to the source.
-        source: integer ids `[B, S]`; or `[B / N, S]` for N hypotheses of each, one after the other.
+        weights: Attention weights on the source, `[B, T, S]`.
+        source: Integer ids `[B, S]`, or `[B / N, S]` for N consecutive hypotheses of each row.
 
     Returns:
-        log-probabilities `[B, T, V]` in float32 at least, which are logits as good as any.
-
-    Example:
+        Log-probabilities `[B, T, V]` in float32 or float64, which can be used as logits.
 
     >>> states, logits = keras.Input((None, 64)), keras.Input((None, 1000))
     >>> weights, source = keras.Input((None, 9)), keras.Input((9,), dtype="int32")
@@ -39,118 +45,124 @@ class PointerGenerator(keras.layers.Layer):
     (None, None, 1000)
     """
 
-    def __init__(self, kernel_initializer="glorot_uniform", bias_initializer="zeros", **kwargs):
+    def __init__(
+        self,
+        kernel_initializer: Any = "glorot_uniform",
+        bias_initializer: Any = "zeros",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
-        self.kernel_initializer = keras.initializers.get(kernel_initializer)
-        self.bias_initializer = keras.initializers.get(bias_initializer)
+        self.kernel_initializer: Any = keras.initializers.get(kernel_initializer)
+        self.bias_initializer: Any = keras.initializers.get(bias_initializer)
         self.supports_masking = True
 
-    def build(self, states_shape, logits_shape, weights_shape, source_shape):
-        width = require_known_dim("states", states_shape)
-        self.kernel = self.add_weight(
-            name="kernel", shape=(width, 1), initializer=self.kernel_initializer
+    def build(
+        self, states_shape: Shape, logits_shape: Shape, weights_shape: Shape, source_shape: Shape
+    ) -> None:
+        hidden_dim = require_known_dim("states", states_shape)
+        self.kernel: keras.Variable = self.new_weight(
+            "kernel", (hidden_dim, 1), self.kernel_initializer
         )
-        self.bias = self.add_weight(name="bias", shape=(1,), initializer=self.bias_initializer)
-        self.built = True
+        self.bias: keras.Variable = self.new_weight("bias", (1,), self.bias_initializer)
 
-    def call(self, states, logits, weights, source):
+    def call(
+        self, states: tf.Tensor, logits: tf.Tensor, weights: tf.Tensor, source: tf.Tensor
+    ) -> tf.Tensor:
         flat = tf.reshape(states, [-1, states.shape[-1]])  # [B·T, M]
         gate = tf.matmul(flat, tf.convert_to_tensor(self.kernel)) + self.bias
         logits = tf.cast(logits, self._output_dtype)
         gate = tf.cast(tf.reshape(gate, [*tf.unstack(tf.shape(states)[:2]), 1]), logits.dtype)
-        copied = self._shares(tf.cast(weights, logits.dtype), source, logits.shape[-1])
+        copied = self._sum_by_token(tf.cast(weights, logits.dtype), source, logits.shape[-1])
         generated = tf.nn.log_softmax(logits) + tf.math.log_sigmoid(gate)  # [B, T, V]
-        copied = tf.math.log(tf.maximum(copied, _SMALLEST_SHARE)) + tf.math.log_sigmoid(-gate)
+        copied = tf.math.log(tf.maximum(copied, _SMALLEST_PROBABILITY)) + tf.math.log_sigmoid(-gate)
         largest = tf.stop_gradient(tf.maximum(generated, copied))
         return largest + tf.math.log(tf.exp(generated - largest) + tf.exp(copied - largest))
 
-    def _shares(self, weights, source, size):
-        """How much attention each token of the vocabulary gets: `[B, T, V]`."""
+    def _sum_by_token(self, weights: tf.Tensor, source: tf.Tensor, size: int) -> tf.Tensor:
+        """Returns the attention weight of each token of the vocabulary, `[B, T, V]`."""
         rows, length = tf.shape(weights)[0], tf.shape(weights)[1]
         hypotheses = rows // tf.maximum(tf.shape(source)[0], 1)
         source = tf.repeat(source, hypotheses, axis=0)  # [B, S]
-        places = tf.range(rows)[:, None] * size + tf.cast(source, tf.int32)  # [B, S]
+        segments = tf.range(rows)[:, None] * size + tf.cast(source, tf.int32)  # [B, S]
         by_position = tf.transpose(weights, [0, 2, 1])  # [B, S, T]
-        sums = tf.math.unsorted_segment_sum(by_position, places, rows * size)  # [B·V, T]
+        sums = tf.math.unsorted_segment_sum(by_position, segments, rows * size)  # [B·V, T]
         return tf.transpose(tf.reshape(sums, [rows, size, length]), [0, 2, 1])
 
     @property
-    def _output_dtype(self):
+    def _output_dtype(self) -> str:
         return keras.backend.result_type(self.compute_dtype, "float32")
 
-    def compute_output_spec(self, states, logits, weights, source):
+    def compute_output_spec(
+        self, states: Any, logits: Any, weights: Any, source: Any
+    ) -> keras.KerasTensor:
         return keras.KerasTensor(logits.shape, dtype=self._output_dtype)
 
-    def compute_output_shape(self, states_shape, logits_shape, weights_shape, source_shape):
+    def compute_output_shape(
+        self, states_shape: Shape, logits_shape: Shape, weights_shape: Shape, source_shape: Shape
+    ) -> Shape:
         return logits_shape
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-            "bias_initializer": keras.initializers.serialize(self.bias_initializer),
-        }
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
-class CoverageLoss(keras.layers.Layer):
-    """Adds a loss for attention that goes where it has been before; passes its inputs on.
+class CoverageLoss(ConfiguredLayer):
+    """Adds a loss for attending to the same source positions again; returns its inputs unchanged.
 
     See et al. 2017, "Get To The Point: Summarization with Pointer-Generator Networks", section 2.3,
     after Tu et al. 2016, "Modeling Coverage for Neural Machine Translation": for each target token
-    `Σ_i min(a_i, c_i)`, where c is the sum of the attention of the tokens before it. The mean over
-    the tokens of a batch is added with `add_loss`, in training alone.
+    `Σ_i min(a_i, c_i)`, where c is the sum of the attention weights of the previous tokens. The
+    mean over the tokens of a batch is added with `add_loss`, in training only.
 
-    The papers also tell the attention itself what c is. A recurrent decoder can do so, which goes
-    from token to token anyway: `RecurrentSeq2Seq` with `coverage_attention`. In a Transformer, and
-    in convolutions, the tokens of a target are scored all at once in training, when the attention
-    of those before them is not known yet. To wait for it would make them as sequential as a
-    recurrent decoder is; there, this loss is all.
+    In the papers c is also an input of the attention. A recurrent decoder, which processes one
+    token after the other, can do this: see `coverage_attention` of `RecurrentSeq2Seq`. A
+    Transformer and a convolutional decoder compute all target positions at once in training, before
+    the attention of previous tokens is known, so they have only this loss.
 
     Args:
-        weight: of this loss. The paper's 1.
+        weight: Float. Weight of the loss. Default 1, as in the paper.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        inputs: anything, so that the layer has a place in a functional model.
-        weights: attention to the source `[B, T, S]`.
-        is_token: boolean `[B, T]`, False for padding of the target.
+        inputs: Any tensor, so that the layer can stand in a functional model.
+        weights: Attention weights on the source, `[B, T, S]`.
+        is_token: Boolean `[B, T]`, False for padding of the target.
 
     Returns:
         `inputs`.
 
-    Example:
-
     >>> layer = CoverageLoss(weight=1.0)
-    >>> twice_the_first = ops.convert_to_tensor([[[1.0, 0.0], [1.0, 0.0]]])
-    >>> _ = layer(ops.zeros(1), twice_the_first, ops.ones((1, 2), dtype="bool"), training=True)
+    >>> weights = ops.convert_to_tensor([[[1.0, 0.0], [1.0, 0.0]]])
+    >>> _ = layer(ops.zeros(1), weights, ops.ones((1, 2), dtype="bool"), training=True)
     >>> float(layer.losses[0])
     0.5
     """
 
-    def __init__(self, weight=1.0, **kwargs):
+    def __init__(self, weight: float = 1.0, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.weight = require_not_negative("weight", weight)
-
+        self.weight: float = require_not_negative("weight", weight)
         self.supports_masking = True
 
-    def build(self, inputs_shape, weights_shape, is_token_shape):
-        self.built = True
-
-    def call(self, inputs, weights, is_token, training=None):
+    def call(
+        self,
+        inputs: tf.Tensor,
+        weights: tf.Tensor,
+        is_token: tf.Tensor,
+        training: bool | None = None,
+    ) -> tf.Tensor:
         if training:
             attention = ops.cast(weights, "float32")
-            covered = ops.cumsum(attention, axis=1) - attention  # [B, T, S], without its own
-            again = ops.sum(ops.minimum(attention, covered), axis=-1)  # [B, T]
+            coverage = ops.cumsum(attention, axis=1) - attention  # [B, T, S], of previous tokens
+            repeated = ops.sum(ops.minimum(attention, coverage), axis=-1)  # [B, T]
             is_token = ops.cast(is_token, "float32")
             tokens = ops.maximum(ops.sum(is_token), 1.0)
-            self.add_loss(self.weight * ops.sum(again * is_token) / tokens)
+            self.add_loss(self.weight * ops.sum(repeated * is_token) / tokens)
         return inputs
 
-    def compute_output_spec(self, inputs, weights, is_token, training=None):
+    def compute_output_spec(
+        self, inputs: Any, weights: Any, is_token: Any, training: bool | None = None
+    ) -> keras.KerasTensor:
         return keras.KerasTensor(inputs.shape, dtype=inputs.dtype)
 
-    def compute_output_shape(self, inputs_shape, weights_shape, is_token_shape):
+    def compute_output_shape(
+        self, inputs_shape: Shape, weights_shape: Shape, is_token_shape: Shape
+    ) -> Shape:
         return inputs_shape
-
-    def get_config(self):
-        return {**super().get_config(), "weight": self.weight}

@@ -1,4 +1,8 @@
-"""Queries, keys and values projected to several heads, and a mechanism that lets them meet."""
+"""Multi-head attention with a replaceable mechanism, as a drop-in for Keras' own layer."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -13,69 +17,83 @@ from keras_transformer._utils.checks import (
     require_rank,
     require_rate,
 )
+from keras_transformer._utils.configuration import ConfiguredLayer
+from keras_transformer._utils.errors import ArgumentError, UserError
+from keras_transformer._utils.types import Shape
 from keras_transformer.layers.attention.mechanism import (
+    AttentionMechanism,
     is_query_mask,
     make_mechanism,
     serialize_mechanism,
 )
-from keras_transformer.layers.kv_cache import GrowingCache
-
-
-def symbolic(cache):
-    """Symbolic tensors of the shapes and types in a cache."""
-    return keras.tree.map_structure(lambda part: keras.KerasTensor(part.shape, part.dtype), cache)
-
-
-def known_key_length(query, memory, projected_memory, cache):
-    """How many keys a call is about, or None if that is not known before the data come."""
-    if isinstance(cache, GrowingCache):
-        return None
-    if cache is not None:
-        return cache["key"].shape[2]
-    if projected_memory is not None:
-        return projected_memory["key"].shape[2]
-    return (query if memory is None else memory).shape[1]
+from keras_transformer.layers.call_helpers import shape_of, symbolic_like, with_extras
+from keras_transformer.layers.kv_cache import (
+    CrossAttentionCache,
+    FixedKVCache,
+    GrowingKVCache,
+    KVCache,
+)
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
-class MultiHeadAttention(keras.layers.Layer):
-    """Multi-head attention over any registered mechanism, self or cross, with an optional cache.
+class MultiHeadAttention(ConfiguredLayer):
+    """Multi-head self-attention or cross-attention with any registered mechanism and a KV cache.
 
-    Vaswani et al. 2017, "Attention Is All You Need", section 3.2.2; with fewer heads for keys and
-    values, Ainslie et al. 2023, "GQA: Training Generalized Multi-Query Transformer Models".
+    Call it as `keras.layers.MultiHeadAttention`: the arguments that both have mean the same and
+    give the same results. Without `value` it is self-attention. Vaswani et al. 2017, "Attention Is
+    All You Need", section 3.2.2; with fewer heads for keys and values, Ainslie et al. 2023, "GQA:
+    Training Generalized Multi-Query Transformer Models".
 
-    Masking: keys are hidden where the implicit Keras mask of `memory` (of `query`, in
-    self-attention) is False, and where `attention_mask` is. The output carries the mask of `query`.
+    Masking: keys are hidden where the mask of `value` or of `key` is False (in self-attention, the
+    mask of `query`), and where `attention_mask` is. Implicit Keras masks are used where no mask is
+    given. The output carries the mask of `query`; the outputs of masked queries have no meaning.
 
     Args:
-        num_heads: H, heads of the queries.
-        key_dim: D, size of a head; by default M / H, which must be whole.
-        num_key_value_heads: heads of keys and values, each shared by H over this many queries'
-            heads; by default H.
-        mechanism: a name of `keras_transformer.layers.MECHANISMS`, or an instance to take after.
-        dropout: rate on the attention weights.
-        use_bias: whether the four projections have biases.
-        kernel_initializer, bias_initializer: of the projections.
+        num_heads: Integer. H, number of attention heads.
+        key_dim: Integer. D, size of each head for queries and keys. Defaults to M / H.
+        value_dim: Integer. Size of each head for values. Defaults to the size for keys.
+        dropout: Float. Dropout rate of the attention weights. Defaults to 0.
+        use_bias: Boolean. Whether the projections have biases. Defaults to True.
+        output_shape: Integer or tuple of integers. Shape of an output vector. Defaults to M.
+        num_key_value_heads: Integer. K, number of heads of keys and values, each shared by H / K
+            heads of queries. Defaults to H.
+        mechanism: A name in `keras_transformer.layers.MECHANISMS`, or an `AttentionMechanism` whose
+            settings are copied. Defaults to "scaled_dot_product".
+        kernel_initializer: Initializer of the projections' kernels. Defaults to "glorot_uniform".
+        bias_initializer: Initializer of the projections' biases. Defaults to "zeros".
+        kernel_regularizer: Regularizer of the projections' kernels. Defaults to None.
+        bias_regularizer: Regularizer of the projections' biases. Defaults to None.
+        kernel_constraint: Constraint of the projections' kernels `[M, H·D]`. Defaults to None.
+        bias_constraint: Constraint of the projections' biases. Defaults to None.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
         query: `[B, T, M]`.
-        memory: `[B, S, N]` to attend to; without it, `query` attends to itself.
-        attention_mask: boolean, True = attend: `[B, T, S]`, or `[B, H, T, S]` with 1 allowed for
-            any axis but the last.
-        use_causal_mask: whether a query sees only keys up to its own position.
-        return_attention_scores: whether to return the weights `[B, H, T, S]` (before dropout) as well.
-        cache: for self-attention over what came before: what `initial_cache` gave, or the call
-            before this one. The updated cache is returned last.
-        offset: number of positions already in the cache; with those of `query` it must not be
-            more than the cache has room for.
-        projected_memory: for cross-attention step by step: what `project_memory` gave, in place of
-            `memory`. `query` may have N rows for each of its rows, one after the other: those of N
-            hypotheses that share a memory.
-        relations: how queries and keys are related, whole numbers `[B, T, S]`, for a mechanism that
-            reads them, such as "structural".
+        value: `[B, S, N]`, the sequence to attend to. Defaults to `query` (self-attention).
+        key: `[B, S, N]`. Defaults to `value`.
+        query_mask: Boolean `[B, T]`, False for padding.
+        value_mask: Boolean `[B, S]`, False for padding.
+        key_mask: Boolean `[B, S]`, False for padding.
+        attention_mask: Boolean, True = attend: `[B, T, S]`, or `[B, H, T, S]`, where any axis but
+            the last may have size 1.
+        return_attention_scores: Boolean. Whether to return the attention weights `[B, H, T, S]`
+            (before dropout) as well. Defaults to False.
+        training: Boolean. Whether to apply dropout.
+        use_causal_mask: Boolean. Whether to hide later keys from a query. Defaults to False.
+        cache: `KVCache` from `initial_cache` or from the previous call, for self-attention step by
+            step. The updated cache is returned last.
+        position: Integer or scalar tensor. Position of the first query in its text, for mechanisms
+            that encode positions. Defaults to the length of the cache, or 0.
+        cross_attention_cache: `CrossAttentionCache` from the method of this name, in place of
+            `value`. `query` may have N rows for each of its rows, next to each other: N hypotheses
+            that share a source.
+        relations: Integers `[B, T, S]`, the relation of each query to each key, for a mechanism
+            that reads relations, such as "structural".
+        mask: Boolean `[B, T]`. Keras sets it to the implicit mask of `query`.
 
     Returns:
-        `[B, T, M]`, or a tuple of it and, as asked for, weights and cache.
+        `[B, T, M]`; with `return_attention_scores` or a `cache`, a tuple of it, the attention
+        weights and the updated cache, as far as requested.
 
     Example:
 
@@ -87,320 +105,420 @@ class MultiHeadAttention(keras.layers.Layer):
 
     def __init__(
         self,
-        num_heads,
-        key_dim=None,
-        num_key_value_heads=None,
-        mechanism="scaled_dot_product",
-        dropout=0.0,
-        use_bias=True,
-        kernel_initializer="glorot_uniform",
-        bias_initializer="zeros",
-        **kwargs,
-    ):
+        num_heads: int,
+        key_dim: int | None = None,
+        value_dim: int | None = None,
+        dropout: float = 0.0,
+        use_bias: bool = True,
+        output_shape: int | Sequence[int] | None = None,
+        *,
+        num_key_value_heads: int | None = None,
+        mechanism: str | AttentionMechanism | dict[str, Any] = "scaled_dot_product",
+        kernel_initializer: Any = "glorot_uniform",
+        bias_initializer: Any = "zeros",
+        kernel_regularizer: Any = None,
+        bias_regularizer: Any = None,
+        kernel_constraint: Any = None,
+        bias_constraint: Any = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
-        self.num_heads = require_positive_integer("num_heads", num_heads)
-        self.key_dim = key_dim
-        if key_dim is not None:
-            require_positive_integer("key_dim", key_dim)
-        self.num_key_value_heads = require_positive_integer(
-            "num_key_value_heads", num_heads if num_key_value_heads is None else num_key_value_heads
+        self.num_heads: int = require_positive_integer("num_heads", num_heads)
+        self.key_dim: int | None = _positive_or_none("key_dim", key_dim)
+        self.value_dim: int | None = _positive_or_none("value_dim", value_dim)
+        self.num_key_value_heads: int | None = _positive_or_none(
+            "num_key_value_heads", num_key_value_heads
         )
-        require_divisible(
-            "num_heads", self.num_heads, "num_key_value_heads", self.num_key_value_heads
+        self._key_value_heads: int = self.num_key_value_heads or self.num_heads
+        self._queries_per_key: int = require_divisible(
+            "num_heads", self.num_heads, "num_key_value_heads", self._key_value_heads
         )
-        self.dropout = require_rate("dropout", dropout)
-        self.mechanism = make_mechanism(
+        self.dropout: float = require_rate("dropout", dropout)
+        self.mechanism: AttentionMechanism = make_mechanism(
             mechanism, self.dropout, name="mechanism", dtype=self.dtype_policy
         )
-        self.use_bias = require_boolean("use_bias", use_bias)
-        self.kernel_initializer = keras.initializers.get(kernel_initializer)
-        self.bias_initializer = keras.initializers.get(bias_initializer)
+        self.use_bias: bool = require_boolean("use_bias", use_bias)
+        # Private, as in Keras: a public `output_shape` would conflict with that of a model.
+        self._output_shape: tuple[int, ...] | None = _as_shape("output_shape", output_shape)
+        self.kernel_initializer: Any = keras.initializers.get(kernel_initializer)
+        self.bias_initializer: Any = keras.initializers.get(bias_initializer)
+        self.kernel_regularizer: Any = keras.regularizers.get(kernel_regularizer)
+        self.bias_regularizer: Any = keras.regularizers.get(bias_regularizer)
+        self.kernel_constraint: Any = keras.constraints.get(kernel_constraint)
+        self.bias_constraint: Any = keras.constraints.get(bias_constraint)
         self.supports_masking = True
 
-    def build(self, query_shape, memory_shape=None):
-        self.hidden_dim = hidden_dim = require_known_dim("query", query_shape)
-        if self.key_dim is None:
-            self.key_dim = require_divisible("hidden_dim", hidden_dim, "num_heads", self.num_heads)
-        memory_width = hidden_dim
-        if memory_shape is not None:
-            memory_width = require_known_dim("memory", memory_shape)
-        query_units = self.num_heads * self.key_dim
-        key_units = self.num_key_value_heads * self.key_dim
-        self.query_projection = self._projection("query", hidden_dim, query_units)
-        self.key_projection = None
+    def build(
+        self,
+        query_shape: Shape,
+        value_shape: Shape | None = None,
+        key_shape: Shape | None = None,
+    ) -> None:
+        hidden_dim = require_known_dim("query", query_shape)
+        value_inputs = key_inputs = hidden_dim
+        if value_shape is not None:
+            value_inputs = key_inputs = require_known_dim("value", value_shape)
+        if key_shape is not None:
+            key_inputs = require_known_dim("key", key_shape)
+        key_dim = self.key_dim
+        if key_dim is None:
+            key_dim = require_divisible("hidden_dim", hidden_dim, "num_heads", self.num_heads)
+        value_dim = self.value_dim or key_dim
+        self._head_dims = (key_dim, value_dim)
+        self._output_dims = (hidden_dim,) if self._output_shape is None else self._output_shape
+        heads, key_value_heads = self.num_heads, self._key_value_heads
+        make = self._make_projection
+        self.query_projection: keras.layers.Dense = make("query", hidden_dim, heads * key_dim)
+        self.key_projection: keras.layers.Dense | None = None
         if self.mechanism.reads_keys:
-            self.key_projection = self._projection("key", memory_width, key_units)
-        self.value_projection = self._projection("value", memory_width, key_units)
-        self.output_projection = self._projection("output", query_units, hidden_dim)
-        heads_shape = (None, self.num_heads, None, self.key_dim)
-        self.mechanism.build(heads_shape, heads_shape, heads_shape)
+            self.key_projection = make("key", key_inputs, key_value_heads * key_dim)
+        self.value_projection: keras.layers.Dense = make(
+            "value", value_inputs, key_value_heads * value_dim
+        )
+        self.output_projection: keras.layers.Dense = make(
+            "output", heads * value_dim, math.prod(self._output_dims)
+        )
+        key_shape = (None, self.num_heads, None, key_dim)
+        self.mechanism.build(key_shape, key_shape, (*key_shape[:3], value_dim))
         self.built = True
 
-    def _projection(self, name, input_width, units):
+    def _make_projection(self, name: str, inputs: int, units: int) -> keras.layers.Dense:
         projection = keras.layers.Dense(
             units,
             use_bias=self.use_bias,
             # Cloned: an initializer with a seed would give the same numbers to all four.
             kernel_initializer=self.kernel_initializer.clone(),
             bias_initializer=self.bias_initializer.clone(),
+            kernel_regularizer=self.kernel_regularizer,
+            bias_regularizer=self.bias_regularizer,
+            kernel_constraint=self.kernel_constraint,
+            bias_constraint=self.bias_constraint,
             dtype=self.dtype_policy,
             name=name,
         )
-        projection.build((None, input_width))
+        projection.build((None, inputs))
         return projection
+
+    def __call__(
+        self, query: Any, value: Any = None, key: Any = None, *args: Any, **kwargs: Any
+    ) -> Any:
+        # Self-attention is written `layer(x, x)` in Keras. Mechanisms that encode the distance of
+        # query and key have to know that the two are one sequence. An explicit `query_mask` hides
+        # keys in self-attention alone; with it, the call is taken literally.
+        query_mask = args[0] if args else kwargs.get("query_mask")
+        if value is query and (key is None or key is query) and query_mask is None:
+            value = key = None
+        return super().__call__(query, value, key, *args, **kwargs)
 
     def call(
         self,
-        query,
-        memory=None,
-        attention_mask=None,
-        use_causal_mask=False,
-        return_attention_scores=False,
-        cache=None,
-        offset=0,
-        projected_memory=None,
-        relations=None,
-        mask=None,  # Keras puts the implicit mask of `query` here when it is the only tensor …
-        query_mask=None,  # … and here when it is not.
-        memory_mask=None,
-        training=None,
-    ):
-        is_cross = memory is not None or projected_memory is not None
-        self._check_use(
-            query, memory, projected_memory, attention_mask, use_causal_mask, cache, relations
-        )
-        shape = ops.shape(query)
-        if projected_memory is not None:
-            query = self._side_by_side(query, projected_memory)
-        queries = self._split(self.query_projection, query, self.num_heads)  # [B, H, T, D]
-        if is_cross:
-            keys_and_values = projected_memory or self._project(memory, memory_mask)
+        query: Any,
+        value: Any = None,
+        key: Any = None,
+        query_mask: Any = None,
+        value_mask: Any = None,
+        key_mask: Any = None,
+        attention_mask: Any = None,
+        return_attention_scores: bool = False,
+        training: bool | None = None,
+        use_causal_mask: bool = False,
+        *,
+        cache: KVCache | None = None,
+        position: int | tf.Tensor | None = None,
+        cross_attention_cache: CrossAttentionCache | None = None,
+        relations: Any = None,
+        mask: Any = None,
+    ) -> Any:
+        self._check_call(
+            query, value, key, attention_mask, use_causal_mask, cache, cross_attention_cache,
+            relations,
+        )  # fmt: skip
+        shape = shape_of(query)
+        key_mask = _merge_masks(value_mask, key_mask)
+        query_offset: int | tf.Tensor = 0
+        if cross_attention_cache is not None:
+            query = _rows_to_queries(query, cross_attention_cache)
+        queries = self._project(self.query_projection, query, self.num_heads)  # [B, H, T, D]
+        if cross_attention_cache is not None:
+            keys, values, key_mask = cross_attention_cache
+        elif value is not None:
+            keys, values = self._project_keys_and_values(value, value if key is None else key)
         else:
-            keys_and_values = self._project(query, query_mask if mask is None else mask)
-            queries, keys_and_values["key"] = self.mechanism.place(
-                queries, keys_and_values["key"], offset
+            keys, values = self._project_keys_and_values(query, query)
+            if key_mask is None:
+                key_mask = query_mask if mask is None else mask
+            if cache is not None:
+                query_offset = cache.length
+            queries, keys = self.mechanism.add_positions(
+                queries, keys, query_offset if position is None else position
             )
-            if isinstance(cache, GrowingCache):
-                cache = cache.extended(keys_and_values)
-                keys_and_values = cache._asdict()
-            elif cache is not None:
-                keys_and_values = cache = self._extend(cache, keys_and_values, offset)
-            is_latest = cache is not None and query.shape[1] == 1
-            if is_latest and self.mechanism.latest_sees_all:
-                use_causal_mask = False
-        context = self.mechanism(
+            if cache is not None:
+                cache = cache.append(keys, values, key_mask)
+                keys, values, key_mask = cache.key, cache.value, cache.mask
+                if query.shape[1] == 1 and self.mechanism.last_query_sees_all_keys:
+                    use_causal_mask = False
+        results = self.mechanism(
             queries,
-            self._share(keys_and_values["key"]),
-            self._share(keys_and_values["value"]),
-            attention_mask=self._merge_masks(attention_mask, keys_and_values["mask"]),
-            query_offset=offset,
+            self._repeat_heads(keys),
+            self._repeat_heads(values),
+            attention_mask=_combine_masks(attention_mask, key_mask),
+            query_offset=query_offset,
             use_causal_mask=use_causal_mask,
             return_attention_scores=return_attention_scores,
             training=training,
             **({} if relations is None else {"relations": relations}),
         )
-        context, *weights = context if return_attention_scores else (context,)
-        joined = self._join(context)
-        if projected_memory is not None:
-            joined = ops.reshape(joined, shape)
-            weights = [self._one_below_the_other(w, shape) for w in weights]
-        outputs = (joined, *weights, *([] if cache is None else [cache]))
-        return outputs if len(outputs) > 1 else outputs[0]
+        context, *scores = results if return_attention_scores else (results,)
+        outputs = self._join_heads(context)
+        if cross_attention_cache is not None:
+            outputs = ops.reshape(outputs, (*shape[:2], *self._output_dims))
+            scores = [_queries_to_rows(each, shape) for each in scores]
+        return with_extras(outputs, *scores, cache)
 
-    def initial_cache(self, batch_size, max_length):
-        """An empty cache for `max_length` positions, for self-attention step by step.
+    def initial_cache(
+        self, batch_size: int | tf.Tensor, max_length: int | tf.Tensor | None = None
+    ) -> KVCache:
+        """Returns an empty KV cache for self-attention step by step.
 
-        Its layout is fixed: keys and values `[B, K, L, D]`, and which positions hold a token,
-        boolean `[B, L]`. With a `max_length` of None it is a `GrowingCache`. The layer must have
-        been called or built before.
+        Args:
+            batch_size: Integer or scalar tensor. B.
+            max_length: Integer or scalar tensor. Space for so many tokens in a `FixedKVCache`.
+                Defaults to None, for a `GrowingKVCache`.
         """
-        if not self.built:
-            raise ValueError(
-                f"MultiHeadAttention '{self.name}' does not know its shapes yet. Call it once, or "
-                "build((None, None, hidden_dim)), before initial_cache."
-            )
+        self._require_built()
+        key_dim, value_dim = self._head_dims
+        heads = self._key_value_heads
         if max_length is None:
-            return GrowingCache.empty(
-                batch_size, self.num_key_value_heads, self.key_dim, self.compute_dtype
+            return GrowingKVCache.empty(batch_size, heads, key_dim, value_dim, self.compute_dtype)
+        return FixedKVCache.empty(
+            batch_size, heads, max_length, key_dim, value_dim, self.compute_dtype
+        )
+
+    def cross_attention_cache(
+        self, value: Any, value_mask: Any = None, key: Any = None, key_mask: Any = None
+    ) -> CrossAttentionCache:
+        """Returns keys, values and mask of a sequence, projected once for all steps.
+
+        The arguments are those of the call; without masks, there is no padding.
+        """
+        self._require_built()
+        mask: Any = _merge_masks(value_mask, key_mask)
+        if mask is None:
+            mask = ops.ones(shape_of(value)[:2], dtype="bool")
+        keys, values = self._project_keys_and_values(value, value if key is None else key)
+        return CrossAttentionCache(keys, values, mask)
+
+    def _require_built(self) -> None:
+        if not self.built:
+            raise UserError(
+                f"MultiHeadAttention '{self.name}' has not been built, so its shapes are unknown.",
+                fix="Call it once, or build((None, None, hidden_dim)).",
             )
-        shape = (batch_size, self.num_key_value_heads, max_length, self.key_dim)
-        return {
-            "key": ops.zeros(shape, dtype=self.compute_dtype),
-            "value": ops.zeros(shape, dtype=self.compute_dtype),
-            "mask": ops.zeros((batch_size, max_length), dtype="bool"),
-        }
 
-    def project_memory(self, memory, memory_mask=None):
-        """Keys, values and mask of a memory `[B, S, N]`, projected once for all steps to come."""
-        if memory_mask is None:
-            memory_mask = ops.ones(ops.shape(memory)[:2], dtype="bool")
-        return self._project(memory, memory_mask)
+    def _project_keys_and_values(self, value: Any, key: Any) -> tuple[Any, Any]:
+        """Returns keys and values `[B, K, S, D]` of sequences `[B, S, N]`."""
+        values = self._project(self.value_projection, value, self._key_value_heads)
+        if self.key_projection is None:
+            return values, values
+        return self._project(self.key_projection, key, self._key_value_heads), values
 
-    def _project(self, inputs, mask):
-        key = value = self._split(self.value_projection, inputs, self.num_key_value_heads)
-        if self.key_projection is not None:
-            key = self._split(self.key_projection, inputs, self.num_key_value_heads)
-        return {"key": key, "value": value, "mask": mask}
-
-    def _split(self, projection, inputs, num_heads):
+    @staticmethod
+    def _project(projection: keras.layers.Dense, inputs: Any, num_heads: int) -> Any:
         """Projects `[B, T, M]` to heads `[B, H, T, D]`."""
         _, length, hidden_dim = inputs.shape
         # Two dimensions, because the gradient of a three-dimensional product is built row by row.
         projected = projection(ops.reshape(inputs, (-1, hidden_dim)))  # [B·T, H·D]
-        # With a length that is known, the batch follows: no arithmetic with shapes at each step.
-        rows = (-1, length) if length else ops.shape(inputs)[:2]
-        heads = ops.reshape(projected, (*rows, num_heads, self.key_dim))
+        # With a known length the batch size follows: no arithmetic with shapes at each step.
+        rows = (-1, length) if length else shape_of(inputs)[:2]
+        heads = ops.reshape(projected, (*rows, num_heads, projection.units // num_heads))
         return ops.transpose(heads, (0, 2, 1, 3))
 
-    def _join(self, context):
-        """Projects heads `[B, H, T, D]` back to `[B, T, M]`."""
-        _, num_heads, length, key_dim = context.shape
-        flat = ops.reshape(ops.transpose(context, (0, 2, 1, 3)), (-1, num_heads * key_dim))
-        rows = (-1, length) if length else (ops.shape(context)[0], ops.shape(context)[2])
-        return ops.reshape(self.output_projection(flat), (*rows, self.hidden_dim))
+    def _join_heads(self, context: Any) -> Any:
+        """Projects heads `[B, H, T, D]` to outputs `[B, T, M]`."""
+        _, num_heads, length, value_dim = context.shape
+        flat = ops.reshape(ops.transpose(context, (0, 2, 1, 3)), (-1, num_heads * value_dim))
+        rows = (-1, length) if length else (shape_of(context)[0], shape_of(context)[2])
+        return ops.reshape(self.output_projection(flat), (*rows, *self._output_dims))
 
-    def _share(self, heads):
-        """Repeats keys or values `[B, K, S, D]` for the queries' heads that share them."""
-        repeats = self.num_heads // self.num_key_value_heads
+    def _repeat_heads(self, heads: Any) -> Any:
+        """Repeats keys or values `[B, K, S, D]` for the heads of queries that share them."""
+        repeats = self._queries_per_key
         return heads if repeats == 1 else ops.repeat(heads, repeats, axis=1)
 
-    def _extend(self, cache, new, offset):
-        """The cache with keys, values and mask of the T positions from `offset` on filled in."""
-        batch_size, heads, length, hidden_dim = ops.shape(new["key"])
-        if new["mask"] is None:
-            new = {**new, "mask": ops.ones((batch_size, length), dtype="bool")}
-        positions = offset + tf.range(length)  # [T]
-
-        def write(old, fresh, rows):
-            """`old` `[R, L, …]` with `fresh` `[R, T, …]`: XLA writes it in place."""
-            places = tf.meshgrid(tf.range(rows), positions, indexing="ij")
-            return tf.tensor_scatter_nd_update(old, tf.stack(places, axis=-1), fresh)
-
-        def write_heads(old, fresh):
-            flat_old = tf.reshape(old, [-1, tf.shape(old)[2], hidden_dim])  # [B·K, L, D]
-            flat_fresh = tf.reshape(fresh, [-1, length, hidden_dim])  # [B·K, T, D]
-            return tf.reshape(write(flat_old, flat_fresh, batch_size * heads), tf.shape(old))
-
-        return {
-            "key": write_heads(cache["key"], new["key"]),
-            "value": write_heads(cache["value"], new["value"]),
-            "mask": write(cache["mask"], new["mask"], batch_size),
-        }
-
-    def _side_by_side(self, query, projected_memory):
-        """Hypotheses `[B·N, T, M]` as `[B, N·T, M]`: to their memory they are so many queries."""
-        rows, length, hidden_dim = ops.shape(query)
-        batch_size = ops.shape(projected_memory["key"])[0]
-        hypotheses = rows // ops.maximum(batch_size, 1)
-        return ops.reshape(query, (batch_size, hypotheses * length, hidden_dim))
-
-    def _one_below_the_other(self, weights, shape):
-        """Weights `[B, H, N·T, S]` as `[B·N, H, T, S]`, for hypotheses of `shape` `[B·N, T, M]`."""
-        rows, length, _ = shape
-        batch_size, num_heads, queries, keys = ops.shape(weights)
-        hypotheses = queries // length
-        weights = ops.reshape(weights, (batch_size, num_heads, hypotheses, length, keys))
-        return ops.reshape(ops.transpose(weights, (0, 2, 1, 3, 4)), (rows, num_heads, length, keys))
-
-    def _merge_masks(self, attention_mask, key_mask):
-        """One mask of rank 4, broadcastable to `[B, H, T, S]`, or None."""
-        if attention_mask is not None:
-            attention_mask = ops.cast(attention_mask, "bool")
-            if len(attention_mask.shape) == 3:
-                attention_mask = ops.expand_dims(attention_mask, 1)
-        if key_mask is None:
-            return attention_mask
-        key_mask = ops.expand_dims(ops.cast(key_mask, "bool"), (1, 2))  # [B, 1, 1, S]
-        return key_mask if attention_mask is None else ops.logical_and(attention_mask, key_mask)
-
-    def _check_use(
-        self, query, memory, projected_memory, attention_mask, use_causal_mask, cache, relations
-    ):
-        self.mechanism.check_use(
-            is_causal=use_causal_mask,
-            is_cached=cache is not None,
-            is_cross=memory is not None or projected_memory is not None,
-            has_relations=relations is not None,
-        )
+    def _check_call(
+        self,
+        query: Any,
+        value: Any,
+        key: Any,
+        attention_mask: Any,
+        use_causal_mask: bool,
+        cache: KVCache | None,
+        cross_attention_cache: CrossAttentionCache | None,
+        relations: Any,
+    ) -> None:
+        is_cross = value is not None or cross_attention_cache is not None
+        uses = {"causal": use_causal_mask, "cache": cache is not None, "cross": is_cross}
+        try:
+            self.mechanism.require_support(**uses, relations=relations is not None)
+        except UserError as error:
+            if value is None or self.mechanism.supports_cross:
+                raise
+            fix = f"{error.fix or ''} For self-attention leave `value` out.".strip()
+            raise UserError(error.problem, where=error.where, fix=fix) from error
         require_rank("query", query, {3: "B, T, M"})
-        if memory is not None:
-            require_rank("memory", memory, {3: "B, S, N"})
-        key_length = known_key_length(query, memory, projected_memory, cache)
+        for name, sequence in (("value", value), ("key", key)):
+            if sequence is not None:
+                require_rank(name, sequence, {3: "B, S, N"})
+        if key is not None and value is None:
+            raise UserError("`key` needs a `value`; got a `key` alone.", fix="Pass both.")
+        if cache is not None and is_cross:
+            raise UserError(
+                "`cache` is for self-attention, and this call is cross-attention.",
+                fix="Pass `cross_attention_cache` in place of `value` and `cache`.",
+            )
+        key_length = _known_key_length(query, value, cross_attention_cache, cache)
         if relations is not None:
-            self._check_relations(query, key_length, relations)
+            _check_relations(query, key_length, relations)
         if attention_mask is not None:
-            self._check_mask(query, key_length, attention_mask)
+            self._check_attention_mask(query, key_length, attention_mask)
 
-    def _check_relations(self, query, key_length, relations):
-        require_rank("relations", relations, {3: "B, T, S"})
-        require_broadcastable(
-            "relations", relations, "B, T, S", (query.shape[0], query.shape[1], key_length)
-        )
-        dtype = keras.backend.standardize_dtype(relations.dtype)
-        if not keras.backend.is_int_dtype(dtype):
-            raise ValueError(
-                f"`relations` must be whole numbers, such as distances in a tree; got {dtype}. "
-                'Pass keras.ops.cast(relations, "int32").'
+    def _check_attention_mask(self, query: Any, key_length: int | None, mask: Any) -> None:
+        if len(mask.shape) == 2:
+            raise UserError(
+                f"`attention_mask` must be [B, T, S] or [B, H, T, S]; got {tuple(mask.shape)}.",
+                fix="Pass mask[:, None, :] for a key mask [B, S], or mask[None] for one [T, S].",
             )
-
-    def _check_mask(self, query, key_length, attention_mask):
-        if len(attention_mask.shape) == 2:
-            raise ValueError(
-                "`attention_mask` must have shape [B, T, S] or [B, H, T, S]; got "
-                f"{tuple(attention_mask.shape)}. For a mask of padding [B, S] pass "
-                "mask[:, None, :], for one mask [T, S] for all rows pass mask[None]."
-            )
-        require_rank("attention_mask", attention_mask, {3: "B, T, S", 4: "B, H, T, S"})
-        self.mechanism.check_use(has_query_mask=is_query_mask(attention_mask))
-        if len(attention_mask.shape) == 3:
-            letters, wanted = "B, T, S", (query.shape[0], query.shape[1], key_length)
-        else:
-            letters = "B, H, T, S"
-            wanted = (query.shape[0], self.num_heads, query.shape[1], key_length)
-        require_broadcastable("attention_mask", attention_mask, letters, wanted)
-        if keras.backend.is_float_dtype(attention_mask.dtype):
-            dtype = keras.backend.standardize_dtype(attention_mask.dtype)
-            raise ValueError(
-                f"`attention_mask` must be boolean, True = attend; got {dtype}. Pass mask > 0 or "
-                "the like."
+        require_rank("attention_mask", mask, {3: "B, T, S", 4: "B, H, T, S"})
+        self.mechanism.require_support(query_masks=is_query_mask(mask))
+        letters, shape = "B, T, S", (query.shape[0], query.shape[1], key_length)
+        if len(mask.shape) == 4:
+            letters, shape = "B, H, T, S", (shape[0], self.num_heads, *shape[1:])
+        require_broadcastable("attention_mask", mask, letters, shape)
+        dtype = keras.backend.standardize_dtype(mask.dtype)
+        if keras.backend.is_float_dtype(dtype):
+            raise UserError(
+                f"`attention_mask` must be boolean, True = attend; got {dtype}.",
+                fix="Pass mask > 0 or a similar comparison.",
             )
 
     def compute_output_spec(
         self,
-        query,
-        memory=None,
-        attention_mask=None,
-        use_causal_mask=False,
-        return_attention_scores=False,
-        cache=None,
-        projected_memory=None,
-        relations=None,
-        **kwargs,
-    ):
-        self._check_use(
-            query, memory, projected_memory, attention_mask, use_causal_mask, cache, relations
-        )
-        outputs = [keras.KerasTensor(query.shape, dtype=self.compute_dtype)]
+        query: Any,
+        value: Any = None,
+        key: Any = None,
+        query_mask: Any = None,
+        value_mask: Any = None,
+        key_mask: Any = None,
+        attention_mask: Any = None,
+        return_attention_scores: bool = False,
+        training: bool | None = None,
+        use_causal_mask: bool = False,
+        *,
+        cache: KVCache | None = None,
+        cross_attention_cache: CrossAttentionCache | None = None,
+        relations: Any = None,
+        **kwargs: Any,
+    ) -> Any:
+        self._check_call(
+            query, value, key, attention_mask, use_causal_mask, cache, cross_attention_cache,
+            relations,
+        )  # fmt: skip
+        shape = self.compute_output_shape(query.shape)
+        scores = None
         if return_attention_scores:
-            key_length = known_key_length(query, memory, projected_memory, cache)
-            weights_shape = (query.shape[0], self.num_heads, query.shape[1], key_length)
-            outputs.append(keras.KerasTensor(weights_shape, dtype=self.compute_dtype))
-        if cache is not None:
-            outputs.append(symbolic(cache))
-        return tuple(outputs) if len(outputs) > 1 else outputs[0]
+            key_length = _known_key_length(query, value, cross_attention_cache, cache)
+            scores_shape = (query.shape[0], self.num_heads, query.shape[1], key_length)
+            scores = keras.KerasTensor(scores_shape, dtype=self.compute_dtype)
+        outputs = keras.KerasTensor(shape, dtype=self.compute_dtype)
+        return with_extras(outputs, scores, None if cache is None else symbolic_like(cache))
 
-    def compute_output_shape(self, query_shape, memory_shape=None):
-        return query_shape
+    def compute_output_shape(
+        self,
+        query_shape: Shape,
+        value_shape: Shape | None = None,
+        key_shape: Shape | None = None,
+    ) -> Shape:
+        outer = query_shape[-1:] if self._output_shape is None else self._output_shape
+        return (*query_shape[:-1], *outer)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
-            "num_heads": self.num_heads,
-            "key_dim": self.key_dim,
-            "num_key_value_heads": self.num_key_value_heads,
+            "output_shape": self._output_shape,
             "mechanism": serialize_mechanism(self.mechanism),
-            "dropout": self.dropout,
-            "use_bias": self.use_bias,
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-            "bias_initializer": keras.initializers.serialize(self.bias_initializer),
         }
+
+
+def _check_relations(query: Any, key_length: int | None, relations: Any) -> None:
+    require_rank("relations", relations, {3: "B, T, S"})
+    shape = (query.shape[0], query.shape[1], key_length)
+    require_broadcastable("relations", relations, "B, T, S", shape)
+    dtype = keras.backend.standardize_dtype(relations.dtype)
+    if not keras.backend.is_int_dtype(dtype):
+        raise UserError(
+            f"`relations` must be integers, such as distances in a tree; got {dtype}.",
+            fix='Pass keras.ops.cast(relations, "int32").',
+        )
+
+
+def _positive_or_none(name: str, value: int | None) -> int | None:
+    return None if value is None else require_positive_integer(name, value)
+
+
+def _as_shape(name: str, shape: int | Sequence[int] | None) -> tuple[int, ...] | None:
+    if shape is None:
+        return None
+    try:
+        sizes = tuple(shape) if isinstance(shape, Sequence) else (shape,)
+        return tuple(require_positive_integer(name, size) for size in sizes)
+    except ArgumentError as error:
+        raise ArgumentError(name, "a positive integer or a tuple of them", shape) from error
+
+
+def _known_key_length(
+    query: Any,
+    value: Any,
+    cross_attention_cache: CrossAttentionCache | None,
+    cache: KVCache | None,
+) -> int | None:
+    """Returns the number of keys of a call, or None if it is unknown before the data come."""
+    if cache is not None:
+        return cache.key.shape[2] if isinstance(cache, FixedKVCache) else None
+    if cross_attention_cache is not None:
+        return cross_attention_cache.key.shape[2]
+    return (query if value is None else value).shape[1]
+
+
+def _merge_masks(first: Any, second: Any) -> Any:
+    """Returns the conjunction of two masks `[B, S]`, either of which may be None."""
+    if first is None or second is None:
+        return second if first is None else first
+    return ops.logical_and(ops.cast(first, "bool"), ops.cast(second, "bool"))
+
+
+def _combine_masks(attention_mask: Any, key_mask: Any) -> Any:
+    """Returns one mask of rank 4, broadcastable to `[B, H, T, S]`, or None."""
+    if attention_mask is not None:
+        attention_mask = ops.cast(attention_mask, "bool")
+        if len(attention_mask.shape) == 3:
+            attention_mask = ops.expand_dims(attention_mask, 1)
+    if key_mask is not None:
+        key_mask = ops.cast(key_mask, "bool")[:, None, None]  # [B, 1, 1, S]
+    return _merge_masks(attention_mask, key_mask)
+
+
+def _rows_to_queries(query: Any, cache: CrossAttentionCache) -> Any:
+    """Reshapes hypotheses `[B·N, T, M]` to `[B, N·T, M]`: to their source they are N·T queries."""
+    rows, length, hidden_dim = shape_of(query)
+    batch_size = shape_of(cache.key)[0]
+    hypotheses = rows // ops.maximum(batch_size, 1)
+    return ops.reshape(query, (batch_size, hypotheses * length, hidden_dim))
+
+
+def _queries_to_rows(scores: Any, shape: Sequence[Any]) -> Any:
+    """Reshapes scores `[B, H, N·T, S]` to `[B·N, H, T, S]` for a query of `shape` `[B·N, T, M]`."""
+    rows, length, _ = shape
+    batch_size, num_heads, queries, keys = shape_of(scores)
+    hypotheses = queries // length
+    scores = ops.reshape(scores, (batch_size, num_heads, hypotheses, length, keys))
+    return ops.reshape(ops.transpose(scores, (0, 2, 1, 3, 4)), (rows, num_heads, length, keys))

@@ -1,4 +1,6 @@
-"""The path around a sublayer, with normalization before it or after."""
+"""Normalization layers, and the residual connection of a block's sublayers."""
+
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -9,20 +11,26 @@ from keras_transformer._utils.checks import (
     require_positive,
     require_rate,
 )
+from keras_transformer._utils.configuration import ConfiguredLayer
+from keras_transformer._utils.types import Shape
 from keras_transformer.layers.dropout import Dropout
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
 class LayerNormalization(keras.layers.LayerNormalization):
-    """Keras' layer over the last axis, with fewer passes over the values.
+    """Keras' layer normalization over the last axis, with a faster gradient.
 
-    What automatic differentiation makes of mean and variance reads and writes the values about
-    twice as often as need be. Values and gradients are those of Keras, but for rounding. (Ba et al.
-    2016, "Layer Normalization".)
+    Automatic differentiation of mean and variance accesses memory about twice as often as the
+    gradient that is written out here. Values and gradients equal those of Keras up to rounding.
+    Ba et al. 2016, "Layer Normalization".
 
     Args:
-        epsilon: added to the variance.
-        **kwargs: see `keras.layers.LayerNormalization`; the axis is the last one.
+        epsilon: Float. Added to the variance. Defaults to 1e-3.
+        **kwargs: Further arguments of `keras.layers.LayerNormalization`, such as `center` and
+            `scale`, and of `keras.layers.Layer`. The axis is always the last.
+
+    Call arguments:
+        inputs: `[..., M]`.
 
     Example:
 
@@ -32,33 +40,33 @@ class LayerNormalization(keras.layers.LayerNormalization):
     128
     """
 
-    def __init__(self, epsilon=1e-3, **kwargs):
+    def __init__(self, epsilon: float = 1e-3, **kwargs: Any) -> None:
         kwargs.pop("axis", None)
         kwargs.pop("rms_scaling", None)
         super().__init__(epsilon=epsilon, **kwargs)
 
-    def call(self, inputs):
+    def call(self, inputs: Any) -> Any:
         if self.gamma is None or self.beta is None:
             return super().call(inputs)
-        # The mean of many squares is not for half precision.
+        # The mean of many squares is too imprecise in half precision.
         values = tf.cast(inputs, keras.backend.result_type(inputs.dtype, "float32"))
         gamma, beta = (tf.cast(weight, values.dtype) for weight in (self.gamma, self.beta))
         return tf.cast(_normalize(values, gamma, beta, self.epsilon), self.compute_dtype)
 
 
-def _normalize(values, gamma, beta, epsilon):
-    """Values `[..., M]` with mean 0 and variance 1 in each row, times gamma, plus beta."""
+def _normalize(values: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float) -> tf.Tensor:
+    """Returns values `[..., M]` with mean 0 and variance 1 in each row, times gamma, plus beta."""
 
-    def mean(rows):
+    def mean(rows: tf.Tensor) -> tf.Tensor:
         return tf.reduce_mean(rows, axis=-1, keepdims=True)
 
     @tf.custom_gradient
-    def normalize(values, gamma, beta):
-        centerd = values - mean(values)
-        inverse = tf.math.rsqrt(mean(tf.square(centerd)) + epsilon)  # [..., 1]
-        normal = centerd * inverse
+    def normalize(values: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor) -> Any:
+        centered = values - mean(values)
+        inverse = tf.math.rsqrt(mean(tf.square(centered)) + epsilon)  # [..., 1]
+        normal = centered * inverse
 
-        def gradient(upstream):
+        def gradient(upstream: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
             of_normal = upstream * gamma
             along = mean(of_normal * normal)
             of_values = (of_normal - mean(of_normal) - normal * along) * inverse
@@ -76,10 +84,13 @@ def _normalize(values, gamma, beta, epsilon):
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
 class RMSNormalization(keras.layers.RMSNormalization):
-    """Keras' own layer, which lets masks through where Keras drops them with a warning.
+    """Keras' RMS normalization, which passes implicit masks on; Keras' own drops them.
 
-    Zhang & Sennrich 2019, "Root Mean Square Layer Normalization". Arguments: see
-    `keras.layers.RMSNormalization`.
+    Zhang & Sennrich 2019, "Root Mean Square Layer Normalization".
+
+    Args:
+        **kwargs: Arguments of `keras.layers.RMSNormalization` (`axis`, `epsilon`) and of
+            `keras.layers.Layer`.
 
     Example:
 
@@ -89,83 +100,85 @@ class RMSNormalization(keras.layers.RMSNormalization):
     64
     """
 
-    def __init__(self, **kwargs):
+    def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.supports_masking = True
 
 
-NORMALIZATIONS = {"layer": LayerNormalization, "rms": RMSNormalization}
+#: The normalization layers by name.
+NORMALIZATIONS: dict[str, type[keras.layers.Layer]] = {
+    "layer": LayerNormalization,
+    "rms": RMSNormalization,
+}
 
 
-def make_normalization(kind, **kwargs):
-    """Returns a new layer: "layer" (Ba et al. 2016) or "rms" (Zhang & Sennrich 2019)."""
+def make_normalization(kind: str, **kwargs: Any) -> keras.layers.Layer:
+    """Returns a new normalization layer, "layer" or "rms"; `kwargs` are its arguments."""
     return NORMALIZATIONS[require_choice("normalization", kind, NORMALIZATIONS)](**kwargs)
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
-class Residual(keras.layers.Layer):
-    """Adds what a sublayer made to what it was given, and normalizes.
+class Residual(ConfiguredLayer):
+    """A residual connection around a sublayer f, with normalization and dropout.
 
-    With `normalize_first=False` `norm(x + dropout(f(x)))`, as in Vaswani et al. 2017, section 3.1; with
-    `normalize_first=True` `x + dropout(f(norm(x)))`, which trains without warm-up (Xiong et al. 2020, "On
-    Layer Normalization in the Transformer Architecture").
+    With `normalize_first=False` it computes `norm(x + dropout(f(x)))`, as in Vaswani et al. 2017,
+    section 3.1; with `normalize_first=True` `x + dropout(f(norm(x)))`, which trains without warm-up
+    (Xiong et al. 2020, "On Layer Normalization in the Transformer Architecture").
+
+    It is a part of other layers: f is computed between `sublayer_inputs` and the call. In a
+    functional model use a normalization layer and `keras.layers.Add` instead.
 
     Args:
-        normalize_first: whether to normalize the input of the sublayer rather than the sum.
-        normalization: "layer" or "rms".
-        dropout: rate on the sublayer's output.
-        epsilon: added to the variance. Both layers' papers leave it open; 1e-6 as in tensor2tensor.
+        normalize_first: Boolean. Pre-norm (True) or post-norm (False). Defaults to True.
+        normalization: String. "layer" or "rms". Defaults to "layer".
+        dropout: Float. Dropout rate of the sublayer's outputs. Defaults to 0.
+        epsilon: Float. Added to the variance. Defaults to 1e-6, as in tensor2tensor.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
         inputs: `[..., M]`, the x above.
-        change: `[..., M]`, what the sublayer made of `enter(inputs)`.
-
-    It is a part for layers to be made of: in a functional model, where `enter` would be a second
-    layer, put `keras.layers.LayerNormalization` and `keras.layers.Add` instead.
+        change: `[..., M]`, the sublayer's outputs for `sublayer_inputs(inputs)`.
+        training: Boolean. Whether to apply dropout.
 
     Example:
 
     >>> x = keras.random.normal((2, 5, 64))
     >>> residual, sublayer = Residual(normalize_first=True), keras.layers.Dense(64)
-    >>> residual(x, sublayer(residual.enter(x))).shape
+    >>> residual(x, sublayer(residual.sublayer_inputs(x))).shape
     TensorShape([2, 5, 64])
     """
 
     def __init__(
-        self, normalize_first=True, normalization="layer", dropout=0.0, epsilon=1e-6, **kwargs
-    ):
+        self,
+        normalize_first: bool = True,
+        normalization: str = "layer",
+        dropout: float = 0.0,
+        epsilon: float = 1e-6,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
-        self.normalize_first = require_boolean("normalize_first", normalize_first)
-        self.normalization = normalization
-        self.dropout = require_rate("dropout", dropout)
-        self.epsilon = require_positive("epsilon", epsilon)
-        self.norm = make_normalization(
+        self.normalize_first: bool = require_boolean("normalize_first", normalize_first)
+        self.normalization: str = normalization
+        self.dropout: float = require_rate("dropout", dropout)
+        self.epsilon: float = require_positive("epsilon", epsilon)
+        self.norm: keras.layers.Layer = make_normalization(
             normalization, epsilon=self.epsilon, name="norm", dtype=self.dtype_policy
         )
-        self.dropout_layer = Dropout(self.dropout, dtype=self.dtype_policy)
+        self.dropout_layer: Dropout = Dropout(self.dropout, dtype=self.dtype_policy)
         self.supports_masking = True
 
-    def build(self, inputs_shape, change_shape=None):
-        if not self.norm.built:  # `enter` may have come first
+    def build(self, inputs_shape: Shape, change_shape: Shape | None = None) -> None:
+        if not self.norm.built:  # `sublayer_inputs` may have built it
             self.norm.build(inputs_shape)
         self.built = True
 
-    def enter(self, inputs):
-        """What the sublayer is to be given."""
+    def sublayer_inputs(self, inputs: Any) -> Any:
+        """Returns the inputs of the sublayer: normalized with `normalize_first`, else as given."""
         return self.norm(inputs) if self.normalize_first else inputs
 
-    def call(self, inputs, change, training=None):
+    def call(self, inputs: Any, change: Any, training: bool | None = None) -> Any:
         outputs = inputs + self.dropout_layer(change, training=training)
         return outputs if self.normalize_first else self.norm(outputs)
 
-    def compute_output_shape(self, inputs_shape, change_shape):
+    def compute_output_shape(self, inputs_shape: Shape, change_shape: Shape) -> Shape:
         return inputs_shape
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "normalize_first": self.normalize_first,
-            "normalization": self.normalization,
-            "dropout": self.dropout,
-            "epsilon": self.epsilon,
-        }

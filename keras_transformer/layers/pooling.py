@@ -1,42 +1,48 @@
-"""A sequence of vectors to one."""
+"""Pooling of a sequence of vectors into one vector."""
+
+from typing import Any
 
 import keras
+import tensorflow as tf
 from keras import ops
 
 from keras_transformer._utils.checks import require_choice, require_rank
+from keras_transformer._utils.configuration import ConfiguredLayer
+from keras_transformer._utils.types import Shape
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
-class Pooling(keras.layers.Layer):
-    """Gathers a sequence into one vector, leaving out what is masked.
+class Pooling(ConfiguredLayer):
+    """Pools the unmasked positions of a sequence into one vector.
 
     Args:
-        mode: "mean" or "max" over the positions that are not masked, or "first", the first
-            position's vector.
+        mode: "mean" or "max" over the unmasked positions, or "first" for the vector of the first
+            position. Default "mean".
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        inputs: `[B, T, M]`, with an implicit Keras mask or an explicit `mask`, boolean `[B, T]`.
+        inputs: `[B, T, M]`.
+        mask: Boolean `[B, T]`. Default None: the implicit Keras mask of the inputs, if any.
 
     Returns:
-        `[B, M]`; zeros for a row that is masked whole.
-
-    Example:
+        `[B, M]`; zeros for a row without any unmasked position.
 
     >>> x = keras.Input((None, 64))
-    >>> y = Pooling("mean")(x)
-    >>> keras.Model(x, y).output_shape
+    >>> Pooling("mean")(x).shape
     (None, 64)
     """
 
-    def __init__(self, mode="mean", **kwargs):
+    def __init__(self, mode: str = "mean", **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.mode = require_choice("mode", mode, ("mean", "max", "first"))
+        self.mode: str = require_choice("mode", mode, ("mean", "max", "first"))
         self.supports_masking = True
 
-    def build(self, inputs_shape):
-        self.built = True
-
-    def call(self, inputs, mask=None, inputs_mask=None):
+    def call(
+        self,
+        inputs: tf.Tensor,
+        mask: tf.Tensor | None = None,
+        inputs_mask: tf.Tensor | None = None,
+    ) -> tf.Tensor:
         require_rank("inputs", inputs, {3: "B, T, M"})
         mask = inputs_mask if mask is None else mask
         if mask is None:
@@ -51,11 +57,8 @@ class Pooling(keras.layers.Layer):
         total = ops.sum(ops.cast(ops.where(mask, inputs, 0), "float32"), axis=1)  # [B, M]
         return ops.cast(total / ops.maximum(count, 1.0), self.compute_dtype)
 
-    def compute_mask(self, inputs, previous_mask=None):
+    def compute_mask(self, inputs: Any, previous_mask: Any = None) -> None:
         return None
 
-    def compute_output_shape(self, inputs_shape):
+    def compute_output_shape(self, inputs_shape: Shape) -> Shape:
         return (inputs_shape[0], inputs_shape[-1])
-
-    def get_config(self):
-        return {**super().get_config(), "mode": self.mode}

@@ -1,17 +1,20 @@
-"""A mechanism as it is, from the states of a decoder to a source."""
+"""Single-head attention without projections, from the states of a decoder to a source."""
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
+import keras
 import tensorflow as tf
 
+from keras_transformer.layers.attention.mechanism import AttentionMechanism
 
-class AttendedSource(NamedTuple):
-    """What there is to attend to.
+
+class PrecomputedSource(NamedTuple):
+    """Keys, values and mask of a source, computed once for all decoding steps.
 
     Attributes:
-        key: what the mechanism prepared of keys `[B, 1, S, M]`: a nest of tensors `[B, 1, S, …]`.
+        key: The mechanism's `precompute_keys` of keys `[B, 1, S, M]`, a nest of `[B, 1, S, …]`.
         value: `[B, S, M]`.
-        mask: boolean `[B, S]`, False for padding; or None.
+        mask: Boolean `[B, S]`, False for padding; or None.
     """
 
     key: Any
@@ -19,56 +22,69 @@ class AttendedSource(NamedTuple):
     mask: tf.Tensor | None
 
     @classmethod
-    def prepared(cls, mechanism, key, value, mask):
-        """Of keys and values `[B, S, M]`, what depends on them alone done once for all queries."""
-        return cls(mechanism.prepare(key[:, None]), value, mask)
+    def of(cls, mechanism: AttentionMechanism, key: tf.Tensor, value: tf.Tensor, mask: Any) -> Self:
+        """Returns the source of keys and values `[B, S, M]` for a mechanism."""
+        return cls(mechanism.precompute_keys(key[:, None]), value, mask)
 
-    def for_each(self, rows):
-        """The source with a row for each of `rows` hypotheses, where they cannot share one."""
+    def repeated(self, rows: int | tf.Tensor) -> Self:
+        """Returns the source with a row for each of `rows` hypotheses, which are B·N."""
         hypotheses = rows // tf.maximum(tf.shape(self.value)[0], 1)
         return tf.nest.map_structure(
             lambda each: None if each is None else tf.repeat(each, hypotheses, axis=0), self
         )
 
-    def marked(self, mark, amounts):
-        """The source whose keys are larger by a vector, each as many times as it says.
+    def with_coverage(self, vector: Any, coverage: tf.Tensor) -> Self:
+        """Returns the source with `coverage · vector` added to the keys, for coverage `[B, S]`.
 
-        Args:
-            mark: the vector, prepared as a key is.
-            amounts: float32 `[B, S]`.
+        `vector` is the result of the mechanism's `precompute_keys` for a vector as the only key.
         """
 
-        def add(key, mark):  # [B, 1, S, …], [1, 1, 1, …]
-            return key + tf.cast(amounts, key.dtype)[:, None, :, None] * mark
+        def add(key: tf.Tensor, vector: tf.Tensor) -> tf.Tensor:  # [B, 1, S, …], [1, 1, 1, …]
+            return key + tf.cast(coverage, key.dtype)[:, None, :, None] * vector
 
-        return self._replace(key=tf.nest.map_structure(add, self.key, mark))
+        return self._replace(key=tf.nest.map_structure(add, self.key, vector))
+
+
+def decoder_output_spec(
+    layer: Any, inputs: Any, source: Any, return_attention_scores: bool = False, **kwargs: Any
+) -> Any:
+    """Returns the symbolic outputs of a decoder layer and, if requested, attention weights."""
+    outputs = keras.KerasTensor(inputs.shape, dtype=layer.compute_dtype)
+    shape = (*inputs.shape[:2], source.shape[1])
+    weights = keras.KerasTensor(shape, dtype=layer.compute_dtype)
+    return (outputs, weights) if return_attention_scores else outputs
 
 
 def attend_to_source(
-    mechanism, query, source, position, return_attention_scores=False, training=None
-):
-    """Lets each query attend to its source, with one head and without projections.
+    mechanism: AttentionMechanism,
+    query: tf.Tensor,
+    source: PrecomputedSource,
+    position: int | tf.Tensor,
+    return_attention_scores: bool = False,
+    training: bool | None = None,
+) -> tuple[tf.Tensor, Any]:
+    """Returns the attention of each query to its source.
 
     Args:
-        mechanism: an `AttentionMechanism`.
-        query: `[B, T, M]`. It may have N rows for each of the source's, one after the other: those
-            of N hypotheses that share a source, to which they are N·T queries.
-        source: an `AttendedSource`.
-        position: of the first query in its sequence.
-        return_attention_scores: whether the weights are wanted.
-        training: see Keras.
+        mechanism: An `AttentionMechanism`.
+        query: `[B, T, M]`, or `[B·N, T, M]` for N hypotheses of each row of the source, one after
+            the other; they are attended as N·T queries.
+        source: The source.
+        position: Position of the first query in its sequence.
+        return_attention_scores: Whether to return the attention weights. Default False.
+        training: Whether dropout is applied.
 
     Returns:
-        context `[B, T, M]`, and weights `[B, T, S]` or None.
+        The context, shaped as `query`, and the attention weights `[B, T, S]` or None.
     """
-    batch_size, keys, width = tf.unstack(tf.shape(source.value))
-    # [B, 1, N·T, M]; the number of queries is told by the sizes, as a batch may be empty.
+    batch_size, keys, hidden_dim = tf.unstack(tf.shape(source.value))
+    # The number of queries follows from the shapes and not from -1, because a batch may be empty.
     rows, length, _ = tf.unstack(tf.shape(query))
     queries = rows // tf.maximum(batch_size, 1) * length
-    side_by_side = tf.reshape(query, [batch_size, 1, queries, width])
-    side_by_side = tf.ensure_shape(side_by_side, [None, 1, None, query.shape[-1]])
-    attended = mechanism(
-        side_by_side,
+    by_source = tf.reshape(query, [batch_size, 1, queries, hidden_dim])  # [B, 1, N·T, M]
+    by_source = tf.ensure_shape(by_source, [None, 1, None, query.shape[-1]])
+    results = mechanism(
+        by_source,
         source.key,
         source.value[:, None],
         attention_mask=None if source.mask is None else source.mask[:, None, None, :],
@@ -76,7 +92,7 @@ def attend_to_source(
         return_attention_scores=return_attention_scores,
         training=training,
     )
-    context, weights = attended if return_attention_scores else (attended, None)
+    context, weights = results if return_attention_scores else (results, None)
     context = tf.ensure_shape(tf.reshape(context, tf.shape(query)), query.shape)
     if return_attention_scores:
         weights = tf.reshape(weights, [rows, length, keys])

@@ -1,80 +1,82 @@
-"""One block of the decoder."""
+"""Blocks of the Transformer's encoder and decoder."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import keras
+import tensorflow as tf
 
-from keras_transformer.layers.attention.mechanism import make_mechanism, serialize_mechanism
-from keras_transformer.layers.feed_forward import FeedForward
-from keras_transformer.layers.multi_head_attention import MultiHeadAttention, symbolic
+from keras_transformer._utils.configuration import ConfiguredLayer
+from keras_transformer._utils.errors import UserError
+from keras_transformer._utils.types import Shape
+from keras_transformer.layers.attention.mechanism import (
+    AttentionMechanism,
+    make_mechanism,
+    serialize_mechanism,
+)
+from keras_transformer.layers.call_helpers import as_tuple, with_extras
+from keras_transformer.layers.feed_forward import make_feed_forward, serialize_activation
+from keras_transformer.layers.kv_cache import CrossAttentionCache, KVCache
+from keras_transformer.layers.multi_head_attention import MultiHeadAttention
 from keras_transformer.layers.normalization import Residual
 
 
-def as_tuple(outputs):
-    """What a layer gave, alone or with other things that were asked for, as a tuple."""
-    return outputs if isinstance(outputs, tuple) else (outputs,)
+class TransformerBlock(ConfiguredLayer):
+    """Base of `EncoderBlock` and `DecoderBlock`: self-attention and a feed-forward network.
 
-
-class TransformerBlock(keras.layers.Layer):
-    """Base of `EncoderBlock` and `DecoderBlock`.
-
-    Args:
-        num_heads: H, heads of attention; must divide the model's width M.
-        intermediate_dim: F, size of the feed-forward network's inner layer.
-        num_key_value_heads: see `MultiHeadAttention`; by default H.
-        attention: mechanism of self-attention, a registered name or an instance to take after.
-        activation: see `FeedForward`.
-        normalization: "layer" or "rms".
-        normalize_first: whether the input of each sublayer is normalized (pre-norm), or the output
-            of its residual sum (post-norm).
-        dropout: rate on what each sublayer adds.
-        attention_dropout: rate on attention weights.
-        activation_dropout: rate on the feed-forward network's inner activations.
-        use_bias: whether projections and dense layers have biases.
-        epsilon: of the normalizations.
+    Args: those of `EncoderBlock`.
     """
 
     def __init__(
         self,
-        num_heads,
-        intermediate_dim,
-        num_key_value_heads=None,
-        attention="scaled_dot_product",
-        activation="relu",
-        normalization="layer",
-        normalize_first=True,
-        dropout=0.0,
-        attention_dropout=0.0,
-        activation_dropout=0.0,
-        use_bias=True,
-        epsilon=1e-6,
-        **kwargs,
-    ):
+        num_heads: int,
+        intermediate_dim: int,
+        *,
+        num_key_value_heads: int | None = None,
+        attention: str | AttentionMechanism | dict[str, Any] = "scaled_dot_product",
+        feed_forward: str | keras.layers.Layer | dict[str, Any] = "dense",
+        feed_forward_options: Mapping[str, Any] | None = None,
+        activation: str | Callable[..., Any] = "relu",
+        normalization: str = "layer",
+        normalize_first: bool = True,
+        dropout: float = 0.0,
+        attention_dropout: float = 0.0,
+        activation_dropout: float = 0.0,
+        use_bias: bool = True,
+        epsilon: float = 1e-6,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
-        self.num_heads = num_heads
-        self.intermediate_dim = intermediate_dim
-        self.num_key_value_heads = num_key_value_heads
-        self.activation = activation
-        self.normalization = normalization
-        self.normalize_first = normalize_first
-        self.dropout = dropout
-        self.attention_dropout = attention_dropout
-        self.activation_dropout = activation_dropout
-        self.use_bias = use_bias
-        self.epsilon = epsilon
+        self.num_heads: int = num_heads
+        self.intermediate_dim: int = intermediate_dim
+        self.num_key_value_heads: int | None = num_key_value_heads
+        self.feed_forward_options: dict[str, Any] = dict(feed_forward_options or {})
+        self.activation: Any = activation
+        self.normalization: str = normalization
+        self.normalize_first: bool = normalize_first
+        self.dropout: float = dropout
+        self.attention_dropout: float = attention_dropout
+        self.activation_dropout: float = activation_dropout
+        self.use_bias: bool = use_bias
+        self.epsilon: float = epsilon
         self.supports_masking = True
 
-        self.self_attention = self._attention("self_attention", attention)
-        self.self_attention_residual = self._residual("self_attention_residual")
-        self.feed_forward = FeedForward(
-            intermediate_dim,
+        self.self_attention: MultiHeadAttention = self._make_attention("self_attention", attention)
+        self.self_attention_residual: Residual = self._make_residual("self_attention_residual")
+        self._feed_forward_name = feed_forward if isinstance(feed_forward, str) else None
+        self.feed_forward: keras.layers.Layer = make_feed_forward(
+            feed_forward,
+            feed_forward_options,
+            intermediate_dim=intermediate_dim,
             activation=activation,
             dropout=activation_dropout,
             use_bias=use_bias,
             dtype=self.dtype_policy,
             name="feed_forward",
         )
-        self.feed_forward_residual = self._residual("feed_forward_residual")
+        self.feed_forward_residual: Residual = self._make_residual("feed_forward_residual")
 
-    def _attention(self, name, mechanism):
+    def _make_attention(self, name: str, mechanism: Any) -> MultiHeadAttention:
         return MultiHeadAttention(
             self.num_heads,
             num_key_value_heads=self.num_key_value_heads,
@@ -85,7 +87,7 @@ class TransformerBlock(keras.layers.Layer):
             name=name,
         )
 
-    def _residual(self, name):
+    def _make_residual(self, name: str) -> Residual:
         return Residual(
             normalize_first=self.normalize_first,
             normalization=self.normalization,
@@ -95,39 +97,49 @@ class TransformerBlock(keras.layers.Layer):
             name=name,
         )
 
-    def build(self, inputs_shape):
+    def build(self, inputs_shape: Shape) -> None:
         self.self_attention.build(inputs_shape)
         self.self_attention_residual.build(inputs_shape)
-        self.feed_forward.build(inputs_shape)
+        if not self.feed_forward.built:
+            self.feed_forward.build(inputs_shape)
         self.feed_forward_residual.build(inputs_shape)
         self.built = True
 
-    def attend(self, attention, residual, inputs, training, **kwargs):
-        """An attention sublayer in its residual: outputs, and a list of what else was asked for."""
-        attended = attention(residual.enter(inputs), training=training, **kwargs)
+    def initial_cache(
+        self, batch_size: int | tf.Tensor, max_length: int | tf.Tensor | None = None
+    ) -> KVCache:
+        """Returns an empty KV cache; see `MultiHeadAttention.initial_cache`."""
+        return self.self_attention.initial_cache(batch_size, max_length)
+
+    def _attend(
+        self,
+        attention: MultiHeadAttention,
+        residual: Residual,
+        inputs: Any,
+        training: bool | None,
+        **kwargs: Any,
+    ) -> tuple[Any, list[Any]]:
+        """Returns the outputs of an attention sublayer and a list of its further results."""
+        attended = attention(residual.sublayer_inputs(inputs), training=training, **kwargs)
         change, *extras = as_tuple(attended)
         return residual(inputs, change, training=training), extras
 
-    def feed(self, inputs, training):
-        """The feed-forward sublayer in its residual."""
-        change = self.feed_forward(self.feed_forward_residual.enter(inputs), training=training)
-        return self.feed_forward_residual(inputs, change, training=training)
+    def _feed(self, inputs: Any, training: bool | None) -> Any:
+        """Returns the outputs of the feed-forward sublayer."""
+        residual = self.feed_forward_residual
+        change = self.feed_forward(residual.sublayer_inputs(inputs), training=training)
+        return residual(inputs, change, training=training)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
+        feed_forward: Any = self._feed_forward_name
+        if feed_forward is None:
+            feed_forward = keras.saving.serialize_keras_object(self.feed_forward)
+            feed_forward.pop("build_config", None)
         return {
             **super().get_config(),
-            "num_heads": self.num_heads,
-            "intermediate_dim": self.intermediate_dim,
-            "num_key_value_heads": self.num_key_value_heads,
             "attention": serialize_mechanism(self.self_attention.mechanism),
-            "activation": self.activation,
-            "normalization": self.normalization,
-            "normalize_first": self.normalize_first,
-            "dropout": self.dropout,
-            "attention_dropout": self.attention_dropout,
-            "activation_dropout": self.activation_dropout,
-            "use_bias": self.use_bias,
-            "epsilon": self.epsilon,
+            "feed_forward": feed_forward,
+            "activation": serialize_activation(self.activation),
         }
 
 
@@ -135,17 +147,41 @@ class TransformerBlock(keras.layers.Layer):
 class EncoderBlock(TransformerBlock):
     """Self-attention over the whole sequence, then a feed-forward network.
 
-    Vaswani et al. 2017, "Attention Is All You Need", section 3.1. The mechanism is any that is
-    registered in `keras_transformer.layers.MECHANISMS`.
+    Vaswani et al. 2017, "Attention Is All You Need", section 3.1.
 
     Masking: padding is hidden by the implicit Keras mask of `inputs`, which the output carries on.
 
-    Args: see `TransformerBlock`.
+    Args:
+        num_heads: Integer. H, number of attention heads; must divide the size M of the inputs.
+        intermediate_dim: Integer. F, size of the feed-forward network's inner layer.
+        num_key_value_heads: Integer. Number of heads of keys and values. Defaults to H.
+        attention: A name in `keras_transformer.layers.MECHANISMS`, or an `AttentionMechanism` whose
+            settings are copied. Defaults to "scaled_dot_product".
+        feed_forward: A name in `keras_transformer.layers.FEED_FORWARDS`, or a layer from
+            `[B, T, M]` to `[B, T, M]` whose config is copied. Defaults to "dense".
+        feed_forward_options: Dictionary. Arguments of a network given by name. Defaults to none.
+        activation: String or function. Activation, see `FeedForward`. Defaults to "relu".
+        normalization: String. "layer" or "rms". Defaults to "layer".
+        normalize_first: Boolean. Pre-norm (True) or post-norm (False). Defaults to True.
+        dropout: Float. Dropout rate of the outputs of each sublayer. Defaults to 0.
+        attention_dropout: Float. Dropout rate of the attention weights. Defaults to 0.
+        activation_dropout: Float. Dropout rate inside the feed-forward network. Defaults to 0.
+        use_bias: Boolean. Whether projections and dense layers have biases. Defaults to True.
+        epsilon: Float. Added to the variance in normalizations. Defaults to 1e-6.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
         inputs: `[B, T, M]`.
-        attention_mask, relations: see `MultiHeadAttention`.
-        return_attention_scores: whether to return the attention weights `[B, H, T, T]` as well.
+        attention_mask: Boolean, True = attend: `[B, T, T]` or `[B, H, T, T]`.
+        return_attention_scores: Boolean. Whether to return the attention weights `[B, H, T, T]` as
+            well. Defaults to False.
+        relations: Integers `[B, T, T]`, for a mechanism that reads relations.
+        mask: Boolean `[B, T]`, False for padding. Defaults to the implicit mask of `inputs`.
+        inputs_mask: The same; Keras uses this name if there are several tensors.
+        training: Boolean. Whether to apply dropout.
+
+    Returns:
+        `[B, T, M]`, or a tuple of it and the attention weights.
 
     Example:
 
@@ -157,15 +193,15 @@ class EncoderBlock(TransformerBlock):
 
     def call(
         self,
-        inputs,
-        attention_mask=None,
-        return_attention_scores=False,
-        relations=None,
-        mask=None,  # Keras puts the implicit mask of `inputs` here when it is the only tensor …
-        inputs_mask=None,  # … and here when it is not.
-        training=None,
-    ):
-        outputs, weights = self.attend(
+        inputs: Any,
+        attention_mask: Any = None,
+        return_attention_scores: bool = False,
+        relations: Any = None,
+        mask: Any = None,
+        inputs_mask: Any = None,
+        training: bool | None = None,
+    ) -> Any:
+        outputs, scores = self._attend(
             self.self_attention,
             self.self_attention_residual,
             inputs,
@@ -175,12 +211,17 @@ class EncoderBlock(TransformerBlock):
             return_attention_scores=return_attention_scores,
             relations=relations,
         )
-        outputs = self.feed(outputs, training)
-        return (outputs, *weights) if return_attention_scores else outputs
+        outputs = self._feed(outputs, training)
+        return (outputs, *scores) if return_attention_scores else outputs
 
     def compute_output_spec(
-        self, inputs, attention_mask=None, return_attention_scores=False, relations=None, **kwargs
-    ):
+        self,
+        inputs: Any,
+        attention_mask: Any = None,
+        return_attention_scores: bool = False,
+        relations: Any = None,
+        **kwargs: Any,
+    ) -> Any:
         return self.self_attention.compute_output_spec(
             inputs,
             attention_mask=attention_mask,
@@ -188,75 +229,112 @@ class EncoderBlock(TransformerBlock):
             relations=relations,
         )
 
-    def compute_output_shape(self, inputs_shape):
+    def compute_output_shape(self, inputs_shape: Shape) -> Shape:
         return inputs_shape
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
 class DecoderBlock(TransformerBlock):
-    """Self-attention over the past, attention to a memory if any, and a feed-forward network.
+    """Causal self-attention, optional cross-attention, and a feed-forward network.
 
-    Vaswani et al. 2017, "Attention Is All You Need", section 3.1; called without a memory, the
+    Vaswani et al. 2017, "Attention Is All You Need", section 3.1; without encoder outputs, the
     block of a language model (Radford et al. 2018, "Improving Language Understanding by Generative
-    Pre-Training"). Whether there is a memory is settled by the first call.
+    Pre-Training"). The first call decides whether the block has cross-attention.
 
-    Masking: padding is hidden by the implicit Keras masks of `inputs` and `memory`; the output
-    carries on that of `inputs`.
+    Masking: padding is hidden by the implicit Keras masks of `inputs` and `encoder_outputs`; the
+    output carries that of `inputs`.
 
     Args:
-        cross_attention: mechanism of the attention to the memory, a registered name or an instance.
-
-    Other arguments: see `TransformerBlock`.
+        num_heads: Integer. H, number of attention heads; must divide the size M of the inputs.
+        intermediate_dim: Integer. F, size of the feed-forward network's inner layer.
+        cross_attention: Mechanism of the attention to the encoder outputs, given as `attention`.
+            Defaults to "scaled_dot_product".
+        num_key_value_heads: Integer. Number of heads of keys and values. Defaults to H.
+        attention: Mechanism of self-attention: a name in `keras_transformer.layers.MECHANISMS`, or
+            an `AttentionMechanism` whose settings are copied. Defaults to "scaled_dot_product".
+        feed_forward: A name in `keras_transformer.layers.FEED_FORWARDS`, or a layer from
+            `[B, T, M]` to `[B, T, M]` whose config is copied. Defaults to "dense".
+        feed_forward_options: Dictionary. Arguments of a network given by name. Defaults to none.
+        activation: String or function. Activation, see `FeedForward`. Defaults to "relu".
+        normalization: String. "layer" or "rms". Defaults to "layer".
+        normalize_first: Boolean. Pre-norm (True) or post-norm (False). Defaults to True.
+        dropout: Float. Dropout rate of the outputs of each sublayer. Defaults to 0.
+        attention_dropout: Float. Dropout rate of the attention weights. Defaults to 0.
+        activation_dropout: Float. Dropout rate inside the feed-forward network. Defaults to 0.
+        use_bias: Boolean. Whether projections and dense layers have biases. Defaults to True.
+        epsilon: Float. Added to the variance in normalizations. Defaults to 1e-6.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
         inputs: `[B, T, M]`.
-        memory: `[B, S, N]`, or None.
-        attention_mask: for self-attention, see `MultiHeadAttention`.
-        use_causal_mask: whether a position sees only what came before it.
-        return_attention_scores: whether to return as well a dictionary of attention weights: "self"
-            `[B, H, T, T]` and, with a memory, "cross" `[B, H, T, S]`.
-        cache: what `initial_cache` gave, or the call before this one; with it, `inputs` are the
-            next positions alone and `memory` is not needed. The updated cache is returned last.
-        offset: number of positions already in the cache.
+        encoder_outputs: `[B, S, N]`, or None.
+        attention_mask: Boolean, True = attend, for self-attention: `[B, T, T]` or `[B, H, T, T]`.
+        use_causal_mask: Boolean. Whether to hide later positions. Defaults to True.
+        return_attention_scores: Boolean. Whether to return as well the attention weights: "self"
+            `[B, H, T, T]` and, with encoder outputs, "cross" `[B, H, T, S]`. Defaults to False.
+        cache: `KVCache` from `initial_cache` or from the previous call; with it, `inputs` are only
+            the next tokens. The updated cache is returned last.
+        position: Integer or scalar tensor. Position of the first input in its text. Defaults to the
+            length of the cache, or 0.
+        cross_attention_cache: `CrossAttentionCache` from the method of this name, in place of
+            `encoder_outputs`.
+        mask: Boolean `[B, T]`, False for padding. Defaults to the implicit mask of `inputs`.
+        inputs_mask: The same; Keras uses this name if there are several tensors.
+        encoder_outputs_mask: Boolean `[B, S]`. Defaults to the implicit mask of `encoder_outputs`.
+        training: Boolean. Whether to apply dropout.
+
+    Returns:
+        `[B, T, M]`, or a tuple of it, the attention weights and the updated cache, as far as
+        requested.
 
     Example:
 
-    >>> x, memory = keras.Input((None, 64)), keras.Input((None, 64))
-    >>> y = DecoderBlock(num_heads=4, intermediate_dim=256, normalize_first=False)(x, memory)
-    >>> keras.Model([x, memory], y).output_shape
+    >>> x, encoder_outputs = keras.Input((None, 64)), keras.Input((None, 64))
+    >>> y = DecoderBlock(num_heads=4, intermediate_dim=256)(x, encoder_outputs)
+    >>> keras.Model([x, encoder_outputs], y).output_shape
     (None, None, 64)
     """
 
-    def __init__(self, num_heads, intermediate_dim, cross_attention="scaled_dot_product", **kwargs):
+    def __init__(
+        self,
+        num_heads: int,
+        intermediate_dim: int,
+        *,
+        cross_attention: str | AttentionMechanism | dict[str, Any] = "scaled_dot_product",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(num_heads, intermediate_dim, **kwargs)
-        self.cross_mechanism = serialize_mechanism(make_mechanism(cross_attention))
-        self.cross_attention = None
+        self._cross_mechanism = serialize_mechanism(make_mechanism(cross_attention))
+        self.cross_attention: MultiHeadAttention | None = None
 
-    def build(self, inputs_shape, memory_shape=None):
-        if memory_shape is not None:
-            self.cross_attention = self._attention("cross_attention", self.cross_mechanism)
-            self.cross_attention.build(inputs_shape, memory_shape)
-            self.cross_attention_residual = self._residual("cross_attention_residual")
+    def build(self, inputs_shape: Shape, encoder_outputs_shape: Shape | None = None) -> None:
+        if encoder_outputs_shape is not None:
+            attention = self._make_attention("cross_attention", self._cross_mechanism)
+            attention.build(inputs_shape, encoder_outputs_shape)
+            self.cross_attention = attention
+            self.cross_attention_residual: Residual = self._make_residual(
+                "cross_attention_residual"
+            )
             self.cross_attention_residual.build(inputs_shape)
         super().build(inputs_shape)
 
     def call(
         self,
-        inputs,
-        memory=None,
-        attention_mask=None,
-        use_causal_mask=True,
-        return_attention_scores=False,
-        cache=None,
-        offset=0,
-        mask=None,  # Keras puts the implicit mask of `inputs` here when it is the only tensor …
-        inputs_mask=None,  # … and here when it is not.
-        memory_mask=None,
-        training=None,
-    ):
-        self._check_memory(memory, cache)
-        weights, new_cache = {}, {}
-        outputs, extras = self.attend(
+        inputs: Any,
+        encoder_outputs: Any = None,
+        attention_mask: Any = None,
+        use_causal_mask: bool = True,
+        return_attention_scores: bool = False,
+        cache: KVCache | None = None,
+        position: int | tf.Tensor | None = None,
+        cross_attention_cache: CrossAttentionCache | None = None,
+        mask: Any = None,
+        inputs_mask: Any = None,
+        encoder_outputs_mask: Any = None,
+        training: bool | None = None,
+    ) -> Any:
+        self._check_encoder_outputs(encoder_outputs, cross_attention_cache)
+        outputs, extras = self._attend(
             self.self_attention,
             self.self_attention_residual,
             inputs,
@@ -265,101 +343,85 @@ class DecoderBlock(TransformerBlock):
             query_mask=inputs_mask if mask is None else mask,
             use_causal_mask=use_causal_mask,
             return_attention_scores=return_attention_scores,
-            cache=cache and cache["self"],
-            offset=offset,
+            cache=cache,
+            position=position,
         )
-        if return_attention_scores:
-            weights["self"] = extras.pop(0)
-        if cache is not None:
-            new_cache["self"] = extras.pop(0)
+        scores = {"self": extras.pop(0)} if return_attention_scores else None
         if self.cross_attention is not None:
-            outputs, extras = self.attend(
+            outputs, cross_scores = self._attend(
                 self.cross_attention,
                 self.cross_attention_residual,
                 outputs,
                 training,
-                memory=memory,
-                memory_mask=memory_mask,
-                projected_memory=cache and cache["memory"],
+                value=encoder_outputs,
+                value_mask=encoder_outputs_mask,
+                cross_attention_cache=cross_attention_cache,
                 return_attention_scores=return_attention_scores,
             )
-            if return_attention_scores:
-                weights["cross"] = extras.pop(0)
-            if cache is not None:
-                new_cache["memory"] = cache["memory"]
-        outputs = self.feed(outputs, training)
-        asked_for = ([weights] if return_attention_scores else []) + (
-            [new_cache] if new_cache else []
-        )
-        return (outputs, *asked_for) if asked_for else outputs
+            if scores is not None:
+                scores["cross"] = cross_scores[0]
+        return with_extras(self._feed(outputs, training), scores, *extras)
 
-    def initial_cache(self, batch_size, max_length, memory=None, memory_mask=None):
-        """A cache for decoding up to `max_length` positions, with the memory projected once.
+    def cross_attention_cache(self, encoder_outputs: Any, mask: Any = None) -> CrossAttentionCache:
+        """Returns the keys and values of encoder outputs, projected once for all steps.
 
-        Args:
-            batch_size, max_length: of what is to be decoded.
-            memory: `[B, S, N]`, for a block that attends to one.
-            memory_mask: boolean `[B, S]`, False for padding.
+        `mask` is boolean `[B, S]`, False for padding; without it there is no padding.
         """
-        self._check_memory(memory, cache=None)
-        cache = {"self": self.self_attention.initial_cache(batch_size, max_length)}
-        if self.cross_attention is not None:
-            cache["memory"] = self.cross_attention.project_memory(memory, memory_mask)
-        return cache
+        if self.cross_attention is None:
+            raise UserError(f"DecoderBlock '{self.name}' has no cross-attention.")
+        return self.cross_attention.cross_attention_cache(encoder_outputs, mask)
 
     def compute_output_spec(
         self,
-        inputs,
-        memory=None,
-        attention_mask=None,
-        use_causal_mask=True,
-        return_attention_scores=False,
-        cache=None,
-        **kwargs,
-    ):
-        self._check_memory(memory, cache)
+        inputs: Any,
+        encoder_outputs: Any = None,
+        attention_mask: Any = None,
+        use_causal_mask: bool = True,
+        return_attention_scores: bool = False,
+        cache: KVCache | None = None,
+        position: int | tf.Tensor | None = None,
+        cross_attention_cache: CrossAttentionCache | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        self._check_encoder_outputs(encoder_outputs, cross_attention_cache)
         outputs, *extras = as_tuple(
             self.self_attention.compute_output_spec(
                 inputs,
                 attention_mask=attention_mask,
                 use_causal_mask=use_causal_mask,
                 return_attention_scores=return_attention_scores,
-                cache=cache and cache["self"],
+                cache=cache,
             )
         )
-        asked_for = []
-        if return_attention_scores:
-            asked_for.append({"self": extras.pop(0)})
-        if cache is not None:
-            asked_for.append({name: symbolic(part) for name, part in cache.items()})
+        scores = {"self": extras.pop(0)} if return_attention_scores else None
         if self.cross_attention is not None:
-            _, *cross = as_tuple(
-                self.cross_attention.compute_output_spec(
-                    inputs,
-                    memory,
-                    projected_memory=cache and cache["memory"],
-                    return_attention_scores=return_attention_scores,
-                )
+            cross = self.cross_attention.compute_output_spec(
+                inputs,
+                encoder_outputs,
+                cross_attention_cache=cross_attention_cache,
+                return_attention_scores=return_attention_scores,
             )
-            if return_attention_scores:
-                asked_for[0]["cross"] = cross[0]
-        return (outputs, *asked_for) if asked_for else outputs
+            if scores is not None:
+                scores["cross"] = cross[1]
+        return with_extras(outputs, scores, *extras)
 
-    def _check_memory(self, memory, cache):
-        """A memory that comes or goes after the first call would change the forward pass."""
-        has_memory = memory is not None or (cache is not None and "memory" in cache)
-        if has_memory != (self.cross_attention is not None):
+    def _check_encoder_outputs(
+        self, encoder_outputs: Any, cross_attention_cache: CrossAttentionCache | None
+    ) -> None:
+        """Raises if there are encoder outputs and the first call had none, or the reverse."""
+        has_encoder = encoder_outputs is not None or cross_attention_cache is not None
+        if has_encoder != (self.cross_attention is not None):
             was, now = ("with", "without") if self.cross_attention else ("without", "with")
-            raise ValueError(
-                f"DecoderBlock '{self.name}' was first called {was} a memory and is now called "
-                f"{now} one. Use a block for each."
+            raise UserError(
+                f"DecoderBlock '{self.name}' was first called {was} encoder outputs and is now "
+                f"called {now} them.",
+                fix="Use one block for each.",
             )
 
-    def compute_output_shape(self, inputs_shape, memory_shape=None):
+    def compute_output_shape(
+        self, inputs_shape: Shape, encoder_outputs_shape: Shape | None = None
+    ) -> Shape:
         return inputs_shape
 
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "cross_attention": self.cross_mechanism,
-        }
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "cross_attention": self._cross_mechanism}

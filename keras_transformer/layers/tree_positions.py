@@ -1,138 +1,139 @@
-"""Where tokens lie in the dependency trees of their sentences: depths and distances."""
+"""Positions of tokens in the dependency trees of their sentences: depths and distances.
+
+`words` `[B, S]` are the numbers of the tokens' words, `heads` `[B, W]` those of the words' heads.
+"""
+
+from collections.abc import Callable
+from typing import Any
 
 import keras
 import tensorflow as tf
 
 from keras_transformer._utils.checks import require_choice
+from keras_transformer._utils.configuration import ConfiguredLayer
 from keras_transformer.layers.attention.relative import UNRELATED
 
+#: Kinds of tree positions: depths, distances, or both.
 KINDS = ("absolute", "relative", "both")
+_OUTPUTS: dict[str, list[str]] = {
+    "absolute": ["depths"],
+    "relative": ["relations"],
+    "both": ["depths", "relations"],
+}
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
-class TreePositions(keras.layers.Layer):
-    """Finds the depth of each token in its sentence's tree, and the distance of each two.
+class TreePositions(ConfiguredLayer):
+    """Computes the depth of each token in its sentence's tree, and the distance of each two.
 
     Wang et al. 2019, "Self-Attention with Structural Position Representations", sections on
-    absolute and on relative structural positions. See `token_depths` and `token_distances`.
+    absolute and on relative structural positions; see `token_depths` and `token_distances`.
 
     Args:
-        kind: "absolute" for depths, "relative" for distances, "both".
+        kind: One of `KINDS`: "absolute" for depths, "relative" for distances, "both".
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        words: int32 `[B, S]`, the number of the word that each token belongs to, counted from 1; 0
-            for tokens of no word, such as END and padding.
-        heads: int32 `[B, W]`, for each word the number of the one that it depends on, 0 for the
-            root; `NO_HEAD` for padding.
+        words: Int32 `[B, S]`, the number of the word that each token belongs to, counted from 1; 0
+            for tokens of no word, such as the end token and padding.
+        heads: Int32 `[B, W]`, for each word the number of its head, 0 for the root; `NO_HEAD` for
+            padding.
 
     Returns:
-        a dictionary with, as asked for, "depths" `[B, S]` and "relations" `[B, S, S]`, int32.
+        A dictionary with "depths" `[B, S]`, "relations" `[B, S, S]`, or both, int32.
 
-    Example, a sentence of two words, of which the first is two tokens, and END:
+    A sentence of two words, of which the first is two tokens, and the end token:
 
-    >>> places = TreePositions("both")(tf.constant([[1, 1, 2, 0]]), tf.constant([[2, 0]]))
-    >>> places["depths"].numpy().tolist(), places["relations"].shape
+    >>> positions = TreePositions("both")(tf.constant([[1, 1, 2, 0]]), tf.constant([[2, 0]]))
+    >>> positions["depths"].numpy().tolist(), positions["relations"].shape
     ([[2, 2, 1, 0]], TensorShape([1, 4, 4]))
     """
 
-    def __init__(self, kind, **kwargs):
+    def __init__(self, kind: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.kind = require_choice("kind", kind, KINDS)
+        self.kind: str = require_choice("kind", kind, KINDS)
 
-    def call(self, words, heads):
-        places = {}
-        if self.kind in ("absolute", "both"):
-            places["depths"] = token_depths(words, heads)
-        if self.kind in ("relative", "both"):
-            places["relations"] = token_distances(words, heads)
-        return places
+    def call(self, words: tf.Tensor, heads: tf.Tensor) -> dict[str, tf.Tensor]:
+        functions = {"depths": token_depths, "relations": token_distances}
+        return {name: functions[name](words, heads) for name in _OUTPUTS[self.kind]}
 
-    def compute_output_spec(self, words, heads):
-        spec = {"depths": words.shape, "relations": (*words.shape, words.shape[1])}
-        wanted = {"absolute": ["depths"], "relative": ["relations"], "both": list(spec)}[self.kind]
-        return {name: keras.KerasTensor(spec[name], dtype="int32") for name in wanted}
-
-    def get_config(self):
-        return {**super().get_config(), "kind": self.kind}
+    def compute_output_spec(self, words: Any, heads: Any) -> dict[str, keras.KerasTensor]:
+        shapes = {"depths": words.shape, "relations": (*words.shape, words.shape[1])}
+        return {name: keras.KerasTensor(shapes[name], "int32") for name in _OUTPUTS[self.kind]}
 
 
-def token_depths(words, heads):
-    """The depth of each token's word, int32 `[B, S]`: 1 for the root, 0 for what is in no tree."""
+def token_depths(words: tf.Tensor, heads: tf.Tensor) -> tf.Tensor:
+    """Returns the depth of each token's word, int32 `[B, S]`: 1 for a root, 0 outside of trees."""
     depths = tf.pad(word_depths(heads), [[0, 0], [1, 0]])
-    return tf.gather(depths, _known(words, heads), batch_dims=1)
+    return tf.gather(depths, _words_with_head(words, heads), batch_dims=1)
 
 
-def token_distances(words, heads):
-    """The distance of each two tokens' words, int32 `[B, S, S]`; see `word_distances`."""
+def token_distances(words: tf.Tensor, heads: tf.Tensor) -> tf.Tensor:
+    """Returns the distance of each two tokens' words, int32 `[B, S, S]`; see `word_distances`."""
     outside = [[0, 0], [1, 0], [1, 0]]
     distances = tf.pad(word_distances(heads), outside, constant_values=UNRELATED)
-    words = _known(words, heads)
-    of_queries = tf.gather(distances, words, batch_dims=1)  # [B, S, W + 1]
-    return tf.gather(of_queries, words, axis=2, batch_dims=1)
+    words = _words_with_head(words, heads)
+    from_queries = tf.gather(distances, words, batch_dims=1)  # [B, S, W + 1]
+    return tf.gather(from_queries, words, axis=2, batch_dims=1)
 
 
-def word_depths(heads):
-    """The depth of each word, int32 `[B, W]`, as `DependencyTree.depths` has it.
+def word_depths(heads: tf.Tensor) -> tf.Tensor:
+    """Returns the depth of each word, int32 `[B, W]`; equal to `DependencyTree.depths`.
 
-    A word from which the way up leads to no root (its head is not in the sentence, or it runs in a
-    circle) is in no tree, and has depth 0.
+    A word has depth 0 if its chain of heads leads to no root, because a head is not in the sentence
+    or the chain is a cycle.
     """
     steps = tf.pad(tf.ones(tf.shape(heads), tf.int32), [[0, 0], [1, 0]])
-    steps, top = _climb(heads, steps, tf.add)
+    steps, top = _accumulate_to_root(heads, steps, tf.add)
     return tf.where(top == 0, steps, 0)[:, 1:]
 
 
-def word_distances(heads):
-    """The distance of each two words, int32 `[B, W, W]`: from a query, its row, to a key.
+def word_distances(heads: tf.Tensor) -> tf.Tensor:
+    """Returns the distance of each two words, int32 `[B, W, W]`, from a query (row) to a key.
 
-    The steps between them along the tree are the paper's, as in `DependencyTree.distances`. Here
-    they count below 0 where the key stands before the query in the sentence, so that a word can
-    tell those that depend on it on its left from those on its right. `UNRELATED`, of which neither
-    the paper nor the tree knows, is the distance to a word that is in no tree.
+    As in the paper and in `DependencyTree.distances`, the distance is the number of edges between
+    two words in the tree. Here it is negative if the key stands before the query in the sentence,
+    so that dependents on the left and on the right differ. Words outside of the tree have the
+    distance `UNRELATED`, which neither the paper nor `DependencyTree` has.
     """
     size = tf.shape(heads)[1]
-    # Which words stand above each, itself included; 0, above the roots, is no word.
+    # The ancestors of each word, itself included. Index 0 stands above the roots and is no word.
     itself = tf.linalg.diag(tf.pad(tf.ones([size], tf.bool), [[1, 0]]))
-    above, top = _climb(heads, tf.repeat(itself[None], tf.shape(heads)[0], axis=0), tf.logical_or)
-    above = tf.cast(above[:, 1:, 1:], tf.float32)  # [B, W, W]
-    shared = tf.cast(tf.matmul(above, above, transpose_b=True), tf.int32)
-    depths = tf.cast(tf.reduce_sum(above, axis=2), tf.int32)
+    itself = tf.repeat(itself[None], tf.shape(heads)[0], axis=0)
+    ancestors, top = _accumulate_to_root(heads, itself, tf.logical_or)
+    ancestors = tf.cast(ancestors[:, 1:, 1:], tf.float32)  # [B, W, W]
+    shared = tf.cast(tf.matmul(ancestors, ancestors, transpose_b=True), tf.int32)
+    depths = tf.cast(tf.reduce_sum(ancestors, axis=2), tf.int32)
     steps = depths[:, :, None] + depths[:, None] - 2 * shared
     order = tf.sign(tf.range(size)[None] - tf.range(size)[:, None])
     is_in_tree = top[:, 1:] == 0
     return tf.where(is_in_tree[:, :, None] & is_in_tree[:, None], steps * order, UNRELATED)
 
 
-def _climb(heads, gathered, join):
-    """Goes up from each word to the top, gathering what lies on the way, in log2(W) rounds.
+def _accumulate_to_root(
+    heads: tf.Tensor, values: tf.Tensor, join: Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Combines the values on the path from each word to its root, in log2(W) rounds.
 
-    Args:
-        heads: int32 `[B, W]`.
-        gathered: `[B, W + 1, …]`, what there is at the place above the roots and at each word.
-        join: of what was gathered in two parts of a way, one above the other.
-
-    Returns:
-        what was gathered on the way from each; and where it leads, `[B, W + 1]`: 0 for the top.
+    There is a value for index 0, above the roots, and for each word: `[B, W + 1, …]`. `join`
+    combines those of two parts of a path. Also returns the end of each path: 0 after a root.
     """
     heads = tf.cast(heads, tf.int32)
     size = tf.shape(heads)[1]
-    # A head that cannot be is replaced by the word itself, which leads nowhere.
+    # An impossible head is replaced by the word itself, so that its path never reaches a root.
     is_head = (heads >= 0) & (heads <= size)
     up = tf.pad(tf.where(is_head, heads, tf.range(1, size + 1)), [[0, 0], [1, 0]])
 
-    def double(reach, up, gathered):
-        further = join(gathered, tf.gather(gathered, up, batch_dims=1))
-        return 2 * reach, tf.gather(up, up, batch_dims=1), further
+    def double(length: Any, up: tf.Tensor, values: tf.Tensor) -> tuple[Any, ...]:
+        combined = join(values, tf.gather(values, up, batch_dims=1))
+        return 2 * length, tf.gather(up, up, batch_dims=1), combined
 
-    def is_short(reach, up, gathered):
-        return reach < size
-
-    _, up, gathered = tf.while_loop(is_short, double, (1, up, gathered))
-    return gathered, up
+    _, up, values = tf.while_loop(lambda length, *_: length < size, double, (1, up, values))
+    return values, up
 
 
-def _known(words, heads):
-    """The numbers of words that have a head; 0 in place of others."""
+def _words_with_head(words: tf.Tensor, heads: tf.Tensor) -> tf.Tensor:
+    """Returns the numbers of words, with 0 for words without a head."""
     words = tf.cast(words, tf.int32)
-    is_known = (words > 0) & (words <= tf.shape(heads)[1])
-    return tf.where(is_known, words, 0)
+    has_head = (words > 0) & (words <= tf.shape(heads)[1])
+    return tf.where(has_head, words, 0)

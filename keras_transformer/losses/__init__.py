@@ -1,5 +1,17 @@
 """Losses of sequence models."""
 
-from keras_transformer.losses.cross_entropy import TokenCrossEntropy
+from keras_transformer.losses.cross_entropy import (
+    TokenCrossEntropy,
+    TokenTotals,
+    token_cross_entropy,
+    token_totals,
+    token_weights,
+)
 
-__all__ = ["TokenCrossEntropy"]
+__all__ = [
+    "TokenCrossEntropy",
+    "TokenTotals",
+    "token_cross_entropy",
+    "token_totals",
+    "token_weights",
+]

@@ -3,34 +3,206 @@
 Shapes: B batch, T length, V vocabulary, N = B·T.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
 
 from keras_transformer._utils import checks
-from keras_transformer.layers.token_embedding import projection_of
-from keras_transformer.losses.fused_cross_entropy import logit_of_label, projected_totals
-from keras_transformer.losses.r_drop import divergence_of_halves
+from keras_transformer._utils.configuration import constructor_arguments
+from keras_transformer._utils.errors import UserError
+from keras_transformer.layers.logit_projection import LogitProjection
+from keras_transformer.losses.fused_cross_entropy import fused_cross_entropy_sums, logit_of_label
+from keras_transformer.losses.r_drop import symmetric_kl_divergence
 
 
-def token_cross_entropy(labels, logits, label_smoothing=0.0):
-    """Returns the cross-entropy of every token, padding included.
+@keras.saving.register_keras_serializable(package="keras_transformer")
+class TokenCrossEntropy(keras.losses.Loss):
+    """Label-smoothed cross-entropy, averaged over the tokens that are not padding.
 
-    With smoothing ε the wanted distribution is `(1 - ε) · one_hot(label) + ε / V`: the label itself
-    gets `1 - ε + ε / V`. Keras and PyTorch define it the same way. Szegedy et al. 2016, "Rethinking
-    the Inception Architecture for Computer Vision", §7.
+    The value is the sum of the tokens' losses divided by their number, so it does not depend on the
+    amount of padding. Only the labels decide which tokens count; an implicit Keras mask of the
+    predictions is ignored. A batch without any token gives 0.
+
+    Under `tf.distribute` every replica divides by the number of tokens of all replicas together, so
+    that the losses and gradients of the replicas add up to those of the whole batch on one device.
+    `fit` needs this, because optimizers add the gradients of the replicas; a custom training loop
+    must not divide again.
+
+    Label smoothing is defined in `token_cross_entropy`. Vaswani et al. 2017, "Attention Is All You
+    Need", section 5.4, use 0.1.
 
     Args:
-        labels: token ids, whole numbers [B, T] or [N]. An id outside [0, V) raises on the CPU; on
-            other devices and under XLA, where kernels cannot raise, its loss is NaN.
-        logits: unnormalized scores [B, T, V] or [N, V]. Half precision is computed in float32.
-        label_smoothing: ε in [0, 1).
+        label_smoothing: Float in [0, 1). Share of the probability that is spread evenly over the
+            vocabulary. Default 0.
+        padding_id: Integer. Positions with this label do not count. Default 0.
+        name: Name of the loss.
+
+    Call arguments:
+        y_true: Token ids, whole numbers `[B, T]` or `[N]`.
+        y_pred: Logits `[B, T, V]` or `[N, V]`.
+        sample_weight: Weights of rows `[B]` or of tokens; see `token_totals`. Optional.
+
+    Example: two tokens that could be any of eight, and one padding, have a loss of log(8).
+
+    >>> loss = TokenCrossEntropy(padding_id=0)
+    >>> round(float(loss([[5, 2, 0]], tf.zeros([1, 3, 8]))), 4)
+    2.0794
+    """
+
+    def __init__(
+        self, label_smoothing: float = 0.0, padding_id: int = 0, name: str = "token_cross_entropy"
+    ) -> None:
+        super().__init__(name=name, reduction="mean_with_sample_weight")
+        self.label_smoothing: float = checks.require_rate("label_smoothing", label_smoothing)
+        self.padding_id: int = checks.require_integer("padding_id", padding_id, minimum=0)
+
+    def __call__(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> tf.Tensor:
+        # The base class would cast the ids to float, apply the mask of `y_pred`, and average over
+        # the tokens of each replica alone.
+        with tf.name_scope(self.name):
+            settings = (self.label_smoothing, self.padding_id)
+            totals = token_totals(y_true, y_pred, *settings, sample_weight)
+            return tf.math.divide_no_nan(totals.loss, _sum_over_replicas(totals.tokens))
+
+    def call(self, y_true: Any, y_pred: Any) -> tf.Tensor:
+        return token_cross_entropy(y_true, y_pred, self.label_smoothing)
+
+    def get_config(self) -> dict[str, Any]:
+        return constructor_arguments(self)
+
+
+class TokenTotals(NamedTuple):
+    """Sums over the tokens of a batch that count, all scalars.
+
+    Attributes:
+        loss: Sum of the smoothed cross-entropy, whose gradient trains a model.
+        cross_entropy: Sum of the cross-entropy without smoothing.
+        correct: Number of tokens whose label has the highest logit.
+        tokens: Number of tokens; with sample weights, the sum of the weights.
+    """
+
+    loss: tf.Tensor
+    cross_entropy: tf.Tensor
+    correct: tf.Tensor
+    tokens: tf.Tensor
+
+
+def token_totals(
+    labels: Any,
+    logits: Any,
+    label_smoothing: float | None = None,
+    padding_id: int = 0,
+    sample_weight: Any = None,
+    consistency: float = 0.0,
+) -> TokenTotals:
+    """Returns the sums over tokens from which losses and metrics are computed.
+
+    Training, evaluation, the loss of `fit` and its metrics all use this function. In a graph, and
+    with the logits as the model returned them, output layer and loss are computed together for a
+    few hundred tokens at a time, without all logits in memory; see `LogitProjection`.
+
+    The mean over several batches, parts of a batch or replicas is the sum of their totals divided
+    by the sum of their token counts.
+
+    Args:
+        labels: Token ids, whole numbers `[B, T]` or `[N]`.
+        logits: `[B, T, V]` or `[N, V]`.
+        label_smoothing: ε in [0, 1) of `loss`. Default None: `loss` is not needed.
+        padding_id: Positions with this label do not count. Default 0.
+        sample_weight: Weights of rows `[B]` or of tokens, shaped as `labels`. They enter sums and
+            counts alike: 0 leaves a token out, 2 counts it twice. Default None.
+        consistency: α of R-Drop (Liang et al. 2021, "R-Drop: Regularized Dropout for Neural
+            Networks"). If it is not 0, the batch must consist of two halves with the same labels,
+            predicted with different dropout masks; for each token of a half, α times the
+            `symmetric_kl_divergence` of its two predictions is added to `loss`. Default 0.
+
+    Returns:
+        `TokenTotals`, of which only `loss` has a gradient.
+
+    >>> totals = token_totals([[5, 2, 0]], tf.zeros([1, 3, 8]))
+    >>> round(float(totals.cross_entropy / totals.tokens), 4), float(totals.tokens)
+    (2.0794, 2.0)
+    """
+    given = _Arguments(labels, sample_weight, label_smoothing, padding_id, consistency)
+    arguments: Any = given._replace(label_smoothing=label_smoothing or 0.0)
+    projection = LogitProjection.of(logits)
+    # In eager mode the logits have been computed already.
+    if projection is None or tf.executing_eagerly() or logits.dtype != tf.float32:
+        return _dense_totals(logits, *arguments)
+    for known, totals in projection.results:
+        if given.match(known) and totals.loss.graph is tf.compat.v1.get_default_graph():
+            return totals
+    totals = _fused_totals(logits, projection, *arguments)
+    projection.results.append((arguments, totals))
+    return totals
+
+
+class _Arguments(NamedTuple):
+    """Arguments of `token_totals` beside the logits."""
+
+    labels: Any
+    sample_weight: Any
+    label_smoothing: float | None
+    padding_id: int
+    consistency: float
+
+    def match(self, known: "_Arguments") -> bool:
+        """Returns whether totals of the known arguments are those of these arguments, too."""
+        return (
+            self.labels is known.labels
+            and self.sample_weight is known.sample_weight
+            and self.label_smoothing in (None, known.label_smoothing)
+            and (self.padding_id, self.consistency) == (known.padding_id, known.consistency)
+        )
+
+
+def _dense_totals(
+    logits: Any, labels: Any, sample_weight: Any, smoothing: float, padding_id: int, alpha: float
+) -> TokenTotals:
+    labels, logits = _matching_labels_and_logits(labels, logits)
+    smoothed, plain = token_cross_entropies(labels, logits, smoothing)
+    if alpha:
+        divergence, _ = symmetric_kl_divergence(tf.nn.log_softmax(logits))
+        smoothed += 0.5 * alpha * tf.concat([divergence, divergence], axis=0)
+    weights = token_weights(labels, padding_id, sample_weight, smoothed.dtype)
+    is_correct = tf.equal(tf.argmax(logits, axis=-1, output_type=tf.int32), labels)
+    by_token = (smoothed, tf.stop_gradient(plain), is_correct)
+    sums = [tf.reduce_sum(tf.cast(values, weights.dtype) * weights) for values in by_token]
+    return TokenTotals(*sums, tokens=tf.reduce_sum(weights))
+
+
+def _fused_totals(
+    logits: tf.Tensor,
+    projection: LogitProjection,
+    labels: Any,
+    sample_weight: Any,
+    smoothing: float,
+    padding_id: int,
+    alpha: float,
+) -> TokenTotals:
+    labels, _ = _matching_labels_and_logits(labels, logits, projection.leading_shape)
+    weights = tf.reshape(token_weights(labels, padding_id, sample_weight, tf.float32), [-1])
+    labels = tf.reshape(labels, [-1])
+    sums = fused_cross_entropy_sums(projection, labels, weights, smoothing, alpha)
+    return TokenTotals(*sums, tokens=tf.reduce_sum(weights))
+
+
+def token_cross_entropy(labels: Any, logits: Any, label_smoothing: float = 0.0) -> tf.Tensor:
+    """Returns the cross-entropy of every token, padding included.
+
+    With smoothing ε the target distribution is `(1 - ε) · one_hot(label) + ε / V`: the label gets
+    `1 - ε + ε / V`, as in Keras and PyTorch. Szegedy et al. 2016, "Rethinking the Inception
+    Architecture for Computer Vision", section 7.
+
+    Args:
+        labels: Token ids, whole numbers `[B, T]` or `[N]`. An id outside of [0, V) raises on the
+            CPU; on other devices and under XLA, which have no run-time errors, its loss is NaN.
+        logits: Unnormalized scores `[B, T, V]` or `[N, V]`. Half precision is computed in float32.
+        label_smoothing: ε in [0, 1). Default 0.
 
     Returns:
         The losses in nats, shaped as `labels`, in float32 (float64 for float64 logits).
-
-    Example:
 
     >>> losses = token_cross_entropy([[0, 1]], [[[5.0, 5.0], [0.0, 1000.0]]])
     >>> [round(float(loss), 4) for loss in losses[0]]
@@ -40,169 +212,38 @@ def token_cross_entropy(labels, logits, label_smoothing=0.0):
     return smoothed
 
 
-def token_cross_entropies(labels, logits, label_smoothing):
-    """Returns the cross-entropy of every token twice, with label smoothing and without.
+def token_cross_entropies(
+    labels: Any, logits: Any, label_smoothing: float
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns the cross-entropy of every token with label smoothing and without.
 
-    The one is what training lowers, the other what perplexity is made of. Both in one pass over the
-    logits take hardly longer than one of them; see `token_cross_entropy` for the arguments.
+    Training minimizes the former; perplexity is computed from the latter. One pass over the logits
+    for both takes hardly longer than for one. Arguments: see `token_cross_entropy`.
 
-    Example: smoothing holds a certain and right answer to be too sure of itself.
+    Example: smoothing penalizes a correct prediction that is too confident.
 
     >>> smoothed, plain = token_cross_entropies([[1]], [[[0.0, 100.0]]], label_smoothing=0.1)
     >>> round(float(smoothed[0, 0]), 4), round(float(plain[0, 0]), 4)
     (5.0, 0.0)
     """
-    labels, logits = matching_labels_and_logits(labels, logits)
+    labels, logits = _matching_labels_and_logits(labels, logits)
     flat_labels = tf.reshape(labels, [-1])  # [N]
     flat_logits = tf.reshape(logits, [-1, tf.shape(logits)[-1]])  # [N, V]
-    losses = _cross_entropies(flat_labels, flat_logits, label_smoothing)
-    return tuple(tf.reshape(part, tf.shape(labels)) for part in losses)
+    smoothed, plain = _cross_entropies(flat_labels, flat_logits, label_smoothing)
+    shape = tf.shape(labels)
+    return tf.reshape(smoothed, shape), tf.reshape(plain, shape)
 
 
-def matching_labels_and_logits(labels, logits, rows=None):
-    """Returns both as tensors to compute with, int32 and at least float32, if they match.
-
-    Args:
-        labels: token ids, whole numbers [B, T] or [N].
-        logits: scores [B, T, V] or [N, V].
-        rows: the shape of `logits` without the last axis, a tensor, where it is known without
-            the logits being there.
-
-    Raises:
-        ValueError: if the shapes do not belong together.
-
-    Example:
-
-    >>> labels, logits = matching_labels_and_logits([[1, 0]], tf.zeros([1, 2, 8], "float16"))
-    >>> labels.dtype.name, logits.dtype.name
-    ('int32', 'float32')
-    """
-    labels = tf.convert_to_tensor(labels)
-    logits = tf.convert_to_tensor(logits)
-    checks.require_rank("labels", labels, {1: "N", 2: "B, T"})
-    checks.require_rank("logits", logits, {2: "N, V", 3: "B, T, V"})
-    if not labels.shape.is_compatible_with(logits.shape[:-1]):
-        raise ValueError(
-            "`logits` must have one row of V scores for each label; got labels of shape "
-            f"{tuple(labels.shape)} and logits of shape {tuple(logits.shape)}."
-        )
-    if not (labels.shape.is_fully_defined() and logits.shape[:-1].is_fully_defined()):
-        # Both are flattened later on: [3, 2] and [2, 3, V] would pass for each other.
-        tf.debugging.assert_equal(
-            tf.shape(labels),
-            tf.shape(logits)[:-1] if rows is None else rows,
-            "`logits` must have one row of V scores for each label.",
-        )
-    if logits.dtype in (tf.float16, tf.bfloat16):
-        logits = tf.cast(logits, tf.float32)
-    # Ids may come as floats: under `tf.distribute`, `fit` builds its metrics with such labels.
-    return tf.cast(labels, tf.int32), logits
-
-
-class TokenTotals(NamedTuple):
-    """Sums over the tokens of a batch that count, all scalars.
-
-    Attributes:
-        loss: of the smoothed cross-entropy, whose gradient trains a model.
-        cross_entropy: of the cross-entropy without smoothing.
-        right: how many tokens have the highest logit.
-        tokens: how many there are; with sample weights, the sum of the weights.
-    """
-
-    loss: tf.Tensor
-    cross_entropy: tf.Tensor
-    right: tf.Tensor
-    tokens: tf.Tensor
-
-
-def token_totals(
-    labels, logits, label_smoothing=None, padding_id=0, sample_weight=None, consistency=0.0
-):
-    """Adds up all that is watched, over the tokens of a batch that count.
-
-    This is what training, evaluation, `fit`'s loss and its metrics have in common. In a graph, and
-    with the logits of a model as they came, the output layer is computed together with the loss, a
-    few hundred tokens at a time, and the logits are never all there; see `projected_loss`.
-
-    The mean over several batches, parts of a batch or replicas is the sum of their totals divided
-    by the sum of their counts.
+def token_weights(
+    labels: Any, padding_id: int = 0, sample_weight: Any = None, dtype: Any = tf.float32
+) -> tf.Tensor:
+    """Returns the weight of each token, shaped as `labels`; the weight of padding is 0.
 
     Args:
-        labels: token ids, whole numbers [B, T] or [N].
-        logits: [B, T, V] or [N, V].
-        label_smoothing: ε in [0, 1) of `loss`; None if `loss` is not wanted.
-        padding_id: the label of positions that do not count.
-        sample_weight: optional weights of rows [B] or of tokens, shaped as `labels`. They enter
-            totals and count alike: 0 leaves a token out, 2 counts it twice.
-        consistency: α of Liang et al. 2021, "R-Drop: Regularized Dropout for Neural Networks". Not
-            0, the batch must be one half twice, predicted with other units dropped; to `loss` is
-            added, for each token of a half, α times how far apart its two distributions are, see
-            `divergence_of_halves`.
-
-    Returns:
-        `TokenTotals`; `loss` alone has a gradient.
-
-    Example:
-
-    >>> totals = token_totals([[5, 2, 0]], tf.zeros([1, 3, 8]))
-    >>> round(float(totals.cross_entropy / totals.tokens), 4), float(totals.tokens)
-    (2.0794, 2.0)
-    """
-    projection = projection_of(logits)
-    if projection is not None and (tf.executing_eagerly() or logits.dtype != tf.float32):
-        projection = None  # in eager mode the logits are there already
-    if projection is None:
-        return _dense_totals(
-            labels, logits, label_smoothing or 0.0, padding_id, sample_weight, consistency
-        )
-    key = (id(labels), padding_id, id(sample_weight), consistency)
-    for known_smoothing, totals, *_ in projection.found.get(key, ()):
-        is_here = totals.loss.graph is tf.compat.v1.get_default_graph()
-        if is_here and label_smoothing in (None, known_smoothing):
-            return totals
-    smoothing = label_smoothing or 0.0
-    totals = _projected_totals(
-        labels, logits, projection, smoothing, padding_id, sample_weight, consistency
-    )
-    # Labels and weights are kept with it, or their ids could come to be those of other tensors.
-    projection.found.setdefault(key, []).append((smoothing, totals, labels, sample_weight))
-    return totals
-
-
-def _dense_totals(labels, logits, label_smoothing, padding_id, sample_weight, consistency):
-    smoothed, plain = token_cross_entropies(labels, logits, label_smoothing)
-    if consistency:
-        log_probabilities = tf.nn.log_softmax(matching_labels_and_logits(labels, logits)[1])
-        divergence, _ = divergence_of_halves(log_probabilities)
-        smoothed += 0.5 * consistency * tf.concat([divergence, divergence], axis=0)
-    weights = token_weights(labels, padding_id, sample_weight, smoothed.dtype)
-    of_tokens = (smoothed, tf.stop_gradient(plain), is_likeliest(labels, logits))
-    sums = [tf.reduce_sum(tf.cast(values, weights.dtype) * weights) for values in of_tokens]
-    return TokenTotals(*sums, tf.reduce_sum(weights))
-
-
-def _projected_totals(
-    labels, logits, projection, label_smoothing, padding_id, sample_weight, consistency
-):
-    labels, _ = matching_labels_and_logits(labels, logits, projection.rows)
-    weights = tf.reshape(token_weights(labels, padding_id, sample_weight, tf.float32), [-1])
-    sums = projected_totals(
-        projection, tf.reshape(labels, [-1]), weights, label_smoothing, consistency
-    )
-    return TokenTotals(*sums, tf.reduce_sum(weights))
-
-
-def is_likeliest(labels, logits):
-    """Returns 1.0 for each label that has the highest logit, else 0.0, shaped as `labels`."""
-    labels, logits = matching_labels_and_logits(labels, logits)
-    best = tf.argmax(logits, axis=-1, output_type=tf.int32)
-    return tf.cast(tf.equal(best, labels), tf.float32)
-
-
-def token_weights(labels, padding_id=0, sample_weight=None, dtype=tf.float32):
-    """Returns how much each token counts, shaped as `labels`: padding not at all.
-
-    This is the one place that says which tokens count; see `token_totals` for the arguments.
+        labels: Token ids, whole numbers `[B, T]` or `[N]`.
+        padding_id: Positions with this label do not count. Default 0.
+        sample_weight: Weights of rows `[B]` or of tokens, shaped as `labels`. Default None.
+        dtype: Dtype of the weights. Default float32.
 
     >>> token_weights([[7, 8, 0]]).numpy()
     array([[1., 1., 0.]], dtype=float32)
@@ -214,120 +255,92 @@ def token_weights(labels, padding_id=0, sample_weight=None, dtype=tf.float32):
     return weights
 
 
-@keras.saving.register_keras_serializable(package="keras_transformer")
-class TokenCrossEntropy(keras.losses.Loss):
-    """Label-smoothed cross-entropy, averaged over the tokens that are not padding.
-
-    The value is the sum of the tokens' losses divided by their number, so it does not depend on how
-    far a batch is padded. The labels alone decide what counts: an implicit Keras mask on the
-    predictions is not looked at. A batch without any token gives 0.
-
-    Under `tf.distribute` every replica divides by the number of tokens on all replicas together.
-    Its value is thus its share of the loss: the shares, and their gradients, add up to those of the
-    whole batch on one device, however unevenly the tokens are spread. `fit` wants just that, since
-    optimizers add up the gradients of the replicas; a loop of one's own must not divide again.
-
-    Label smoothing is defined at `token_cross_entropy`. Vaswani et al. 2017, "Attention Is All You
-    Need", §5.4, train with 0.1.
-
-    Args:
-        label_smoothing: the share of the probability that is spread evenly over the vocabulary.
-        padding_id: the label of positions that do not count; an id of the vocabulary.
-        name: name of the loss.
-
-    Call arguments:
-        y_true: token ids, whole numbers [B, T] or [N].
-        y_pred: logits [B, T, V] or [N, V].
-        sample_weight: optional weights of rows [B] or of tokens; see `token_totals`.
-
-    Example: two tokens that could be any of eight, and one padding, cost log(8).
-
-    >>> loss = TokenCrossEntropy(padding_id=0)
-    >>> round(float(loss([[5, 2, 0]], tf.zeros([1, 3, 8]))), 4)
-    2.0794
-    """
-
-    def __init__(self, label_smoothing=0.0, padding_id=0, name="token_cross_entropy"):
-        super().__init__(name=name, reduction="mean_with_sample_weight")
-        self.label_smoothing = checks.require_rate("label_smoothing", label_smoothing)
-        self.padding_id = checks.require_integer("padding_id", padding_id, minimum=0)
-
-    def __call__(self, y_true, y_pred, sample_weight=None):
-        # Keras' own would cast the ids to float, apply the mask of `y_pred`, and have each replica
-        # average over its own tokens.
-        with tf.name_scope(self.name):
-            totals = token_totals(
-                y_true, y_pred, self.label_smoothing, self.padding_id, sample_weight
-            )
-            return tf.math.divide_no_nan(totals.loss, _sum_over_replicas(totals.tokens))
-
-    def call(self, y_true, y_pred):
-        return token_cross_entropy(y_true, y_pred, self.label_smoothing)
-
-    def get_config(self):
-        return {
-            "label_smoothing": self.label_smoothing,
-            "padding_id": self.padding_id,
-            "name": self.name,
-        }
-
-
-def _cross_entropies(labels, logits, label_smoothing):
-    """Returns `logsumexp(logits) - (1 - ε) · logit_of_label - ε · mean(logits)` of each row [N, V],
-    and the same for ε = 0.
-
-    The gradient of the former, `softmax - (1 - ε) · one_hot - ε / V`, is written out: what
-    automatic differentiation makes of this formula allocates three times as many [N, V] tensors,
-    and on a CPU takes nearly twice as long.
-    """
-
-    @tf.custom_gradient
-    def cross_entropies(logits):
-        # Relative to the largest logit no exponential overflows, and a common offset costs nothing.
-        shifted = logits - tf.reduce_max(logits, axis=-1, keepdims=True)  # [N, V]
-        of_label = logit_of_label(labels, shifted)  # [N]
-        linear = (1.0 - label_smoothing) * of_label
-        if label_smoothing:
-            linear += label_smoothing * tf.reduce_mean(shifted, axis=-1)
-        # Once nothing else reads `shifted`, TensorFlow puts the exponentials in its place.
-        with tf.control_dependencies([linear]):
-            exponentials = tf.exp(shifted)  # [N, V]
-        normalizer = tf.reduce_sum(exponentials, axis=-1)  # [N]
-
-        def gradient(of_smoothed, of_plain):  # [N] each
-            upstream = of_smoothed + of_plain
-            dense = exponentials * (upstream / normalizer)[:, tf.newaxis]  # [N, V]
-            if label_smoothing:
-                vocabulary = tf.cast(tf.shape(exponentials)[-1], upstream.dtype)
-                dense -= (label_smoothing / vocabulary * of_smoothed)[:, tf.newaxis]
-            position = tf.stack([tf.range(tf.size(labels)), labels], axis=-1)  # [N, 2]
-            at_label = (1.0 - label_smoothing) * of_smoothed + of_plain
-            return tf.tensor_scatter_nd_sub(dense, position, at_label)
-
-        logarithm = tf.math.log(normalizer)
-        return (logarithm - linear, logarithm - of_label), gradient
-
-    return cross_entropies(logits)
-
-
-def _weight_per_token(weights, labels):
+def _weight_per_token(weights: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
     """Returns weights of rows or of tokens as weights of tokens."""
     if weights.shape.rank == 1 and labels.shape.rank == 2:
         weights = weights[:, tf.newaxis]  # [B, 1]
     fits = weights.shape.rank == labels.shape.rank and all(
-        have in (1, None) or want is None or have == want
-        for have, want in zip(weights.shape, labels.shape, strict=True)
+        received in (1, None) or expected is None or received == expected
+        for received, expected in zip(weights.shape, labels.shape, strict=True)
     )
     if not fits:
-        raise ValueError(
+        raise UserError(
             "`sample_weight` must have one weight for each row or each token; got shape "
             f"{tuple(weights.shape)} for labels of shape {tuple(labels.shape)}."
         )
     return tf.broadcast_to(weights, tf.shape(labels))
 
 
-def _sum_over_replicas(count):
-    """Adds up the counts of all replicas inside `strategy.run`; elsewhere there is only one."""
+def _matching_labels_and_logits(
+    labels: Any, logits: Any, leading_shape: tf.Tensor | None = None
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns labels as int32 and logits as float32 or float64, after checking their shapes.
+
+    `leading_shape` is that of `logits` without the last axis, if it must not depend on them.
+    """
+    labels = tf.convert_to_tensor(labels)
+    logits = tf.convert_to_tensor(logits)
+    checks.require_rank("labels", labels, {1: "N", 2: "B, T"})
+    checks.require_rank("logits", logits, {2: "N, V", 3: "B, T, V"})
+    if not labels.shape.is_compatible_with(logits.shape[:-1]):
+        raise UserError(
+            "`logits` must have one row of V scores for each label; got labels of shape "
+            f"{tuple(labels.shape)} and logits of shape {tuple(logits.shape)}."
+        )
+    if not (labels.shape.is_fully_defined() and logits.shape[:-1].is_fully_defined()):
+        # Both are flattened later, so that [3, 2] and [2, 3, V] would not be noticed.
+        tf.debugging.assert_equal(
+            tf.shape(labels),
+            tf.shape(logits)[:-1] if leading_shape is None else leading_shape,
+            "`logits` must have one row of V scores for each label.",
+        )
+    if logits.dtype in (tf.float16, tf.bfloat16):
+        logits = tf.cast(logits, tf.float32)
+    # Under `tf.distribute`, `fit` builds its metrics with floating-point labels.
+    return tf.cast(labels, tf.int32), logits
+
+
+def _cross_entropies(
+    labels: tf.Tensor, logits: tf.Tensor, label_smoothing: float
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns `logsumexp(logits) - (1 - ε) · logit_of_label - ε · mean(logits)`, and it for ε = 0.
+
+    The gradient of the former, `softmax - (1 - ε) · one_hot - ε / V`, is written out: automatic
+    differentiation of this formula allocates three times as many [N, V] tensors, and on a CPU takes
+    nearly twice as long.
+    """
+
+    @tf.custom_gradient
+    def cross_entropies(logits: tf.Tensor) -> Any:
+        # Relative to the largest logit no exponential overflows; a common offset has no effect.
+        shifted = logits - tf.reduce_max(logits, axis=-1, keepdims=True)  # [N, V]
+        at_label = logit_of_label(labels, shifted)  # [N]
+        linear = (1.0 - label_smoothing) * at_label
+        if label_smoothing:
+            linear += label_smoothing * tf.reduce_mean(shifted, axis=-1)
+        # Once nothing else reads `shifted`, TensorFlow reuses its memory for the exponentials.
+        with tf.control_dependencies([linear]):
+            exponentials = tf.exp(shifted)  # [N, V]
+        normalizer = tf.reduce_sum(exponentials, axis=-1)  # [N]
+
+        def gradient(of_smoothed: tf.Tensor, of_plain: tf.Tensor) -> tf.Tensor:  # [N] each
+            upstream = of_smoothed + of_plain
+            dense = exponentials * (upstream / normalizer)[:, tf.newaxis]  # [N, V]
+            if label_smoothing:
+                vocabulary_size = tf.cast(tf.shape(exponentials)[-1], upstream.dtype)
+                dense -= (label_smoothing / vocabulary_size * of_smoothed)[:, tf.newaxis]
+            indices = tf.stack([tf.range(tf.size(labels)), labels], axis=-1)  # [N, 2]
+            target = (1.0 - label_smoothing) * of_smoothed + of_plain
+            return tf.tensor_scatter_nd_sub(dense, indices, target)
+
+        logarithm = tf.math.log(normalizer)
+        return (logarithm - linear, logarithm - at_label), gradient
+
+    return cross_entropies(logits)
+
+
+def _sum_over_replicas(count: tf.Tensor) -> tf.Tensor:
+    """Returns the sum of the counts of all replicas inside of `strategy.run`, else `count`."""
     context = tf.distribute.get_replica_context()
     if context is None or context.num_replicas_in_sync == 1:
         return count

@@ -1,49 +1,56 @@
-"""Output layer and loss in one, a part of the tokens at a time.
+"""Output layer and cross-entropy in one, for a chunk of the tokens at a time.
 
-The logits of 4,096 tokens and 8,000 words are 131 MB, and softmax, loss and gradient go over them
-many times. Here a few hundred tokens are taken at a time: their logits stay in the processor's
-cache, and what training needs of them, the loss and its gradients, is made before the next few
-hundred come. Tokens that do not count are left out.
+The logits of 4,096 tokens and a vocabulary of 8,000 take 131 MB, and softmax, loss and gradient
+read them several times. Here the logits of a few hundred tokens are computed at a time, so that
+they stay in the processor's cache, and loss and gradients are computed from them before the next
+chunk. Tokens that do not count are left out.
 
-Shapes: N tokens, M width, V vocabulary; C tokens in a part, K parts.
+Shapes: N tokens, M hidden_dim, V vocabulary; K chunks of C tokens; H halves, 2 with consistency
+regularization and else 1.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from keras_transformer.layers.compilation import is_compiled_by_xla
-from keras_transformer.losses.r_drop import divergence_of_halves
+from keras_transformer.layers.call_helpers import is_compiled_by_xla
+from keras_transformer.layers.logit_projection import LogitProjection
+from keras_transformer.losses.r_drop import symmetric_kl_divergence
 
-# How many logits there are at a time. On a CPU 16 MB stay in its cache; a GPU wants large products.
+# Number of logits at a time: 16 MB fit into the cache of a CPU; a GPU needs large products.
 _LOGITS_ON_CPU = 2**22
 _LOGITS_ON_GPU = 2**26
 
 
-class _Totals(NamedTuple):
-    """Sums over tokens and, if asked for, the gradients of `smoothed`."""
+class _Sums(NamedTuple):
+    """Sums over tokens and, if requested, the gradients of `smoothed`."""
 
     smoothed: tf.Tensor
     plain: tf.Tensor
-    right: tf.Tensor
-    of_states: tf.Tensor | None = None
-    of_table: tf.Tensor | None = None
+    correct: tf.Tensor
+    states_gradient: tf.Tensor | None = None
+    table_gradient: tf.Tensor | None = None
 
 
-def projected_totals(projection, labels, weights, label_smoothing, consistency=0.0):
-    """Adds up cross-entropies over tokens whose logits are `states · tableᵀ`.
+def fused_cross_entropy_sums(
+    projection: LogitProjection,
+    labels: tf.Tensor,
+    weights: tf.Tensor,
+    label_smoothing: float,
+    consistency: float = 0.0,
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Returns sums of cross-entropies over tokens whose logits are `states · tableᵀ`.
 
-    The sums are those of `token_cross_entropies` over dense logits, but
-    for rounding, and so are the gradients.
+    Sums and gradients are those of `token_cross_entropies` over dense logits, up to rounding.
 
     Args:
-        projection: a `Projection`. With `is_training` the gradients are made together with the
-            loss; without, only when they are asked for, by a second pass.
-        labels: int32 `[N]`.
-        weights: how much each token counts, float32 `[N]`.
+        projection: The inputs of the output layer. With `is_training` the gradients are computed
+            together with the loss; without, only when they are needed, in a second pass.
+        labels: Int32 `[N]`.
+        weights: Weight of each token, float32 `[N]`.
         label_smoothing: ε in [0, 1).
-        consistency: how much the divergence between the two halves of the tokens counts, which then
-            are the same tokens twice; see `token_totals`.
+        consistency: α of R-Drop; if it is not 0, the tokens are two halves with the same labels,
+            see `token_totals`. Default 0.
 
     Returns:
         Three scalars: the weighted sums of the smoothed cross-entropy, of the plain one, and of the
@@ -51,132 +58,154 @@ def projected_totals(projection, labels, weights, label_smoothing, consistency=0
     """
 
     @tf.custom_gradient
-    def totals(states, table):
-        def add_up(with_gradients):
-            return _add_up(
-                states, table, labels, weights, label_smoothing, consistency, with_gradients
-            )
+    def sums_of(states: tf.Tensor, table: tf.Tensor) -> Any:
+        arguments = (states, table, labels, weights, label_smoothing, consistency)
+        sums = _add_up(*arguments, projection.is_training)
 
-        sums = add_up(with_gradients=projection.is_training)
-
-        def gradient(upstream, *_):
-            found = sums if projection.is_training else add_up(with_gradients=True)
+        def gradient(upstream: tf.Tensor, *_: Any) -> tuple[tf.Tensor, tf.Tensor]:
+            found = sums if projection.is_training else _add_up(*arguments, True)
             return (
-                tf.cast(upstream * found.of_states, states.dtype),
-                tf.cast(upstream * found.of_table, table.dtype),
+                tf.cast(upstream * found.states_gradient, states.dtype),
+                tf.cast(upstream * found.table_gradient, table.dtype),
             )
 
-        return (sums.smoothed, sums.plain, sums.right), gradient
+        return (sums.smoothed, sums.plain, sums.correct), gradient
 
-    smoothed, plain, right = totals(projection.states, projection.table)
-    return smoothed, tf.stop_gradient(plain), tf.stop_gradient(right)
+    smoothed, plain, correct = sums_of(projection.states, projection.table)
+    return smoothed, tf.stop_gradient(plain), tf.stop_gradient(correct)
 
 
-def _add_up(states, table, labels, weights, label_smoothing, consistency, with_gradients):
-    parts = _Parts(states, labels, weights, table.shape[0], halves=2 if consistency else 1)
-    # Products with a table that must be transposed part by part take half as long again.
+def _add_up(
+    states: tf.Tensor,
+    table: tf.Tensor,
+    labels: tf.Tensor,
+    weights: tf.Tensor,
+    label_smoothing: float,
+    consistency: float,
+    with_gradients: bool,
+) -> _Sums:
+    chunks = _Chunks(states, labels, weights, table.shape[0], halves=2 if consistency else 1)
+    # Transposed once: products that transpose the table for each chunk take half as long again.
     transposed = tf.transpose(table)  # [M, V]
     mean_row = tf.reduce_mean(tf.cast(table, tf.float32), axis=0)  # [M]
 
-    def goes_on(number, *_):
-        return number < parts.used
-
-    def advance(number, sums, *gradients):
-        rows, rows_labels, rows_weights = parts.take(number)
+    def add_chunk(i: tf.Tensor, sums: tf.Tensor, *gradients: Any) -> tuple[Any, ...]:
+        rows, row_labels, row_weights = chunks.states[i], chunks.labels[i], chunks.weights[i]
         logits = tf.cast(tf.matmul(rows, transposed), tf.float32)  # [C, V]
         best = tf.argmax(logits, axis=-1, output_type=tf.int32)  # [C]
         largest = tf.gather(logits, best, batch_dims=1)
         # Relative to the largest logit no exponential overflows.
         shifted = logits - largest[:, tf.newaxis]
-        of_label = logit_of_label(rows_labels, shifted)
-        # Once nothing else reads `shifted`, TensorFlow puts the exponentials in its place.
-        with tf.control_dependencies([of_label]):
+        at_label = logit_of_label(row_labels, shifted)
+        # Once nothing else reads `shifted`, TensorFlow reuses its memory for the exponentials.
+        with tf.control_dependencies([at_label]):
             exponentials = tf.exp(shifted)
         normalizer = tf.reduce_sum(exponentials, axis=-1)  # [C]
-        plain = tf.math.log(normalizer) - of_label
+        plain = tf.math.log(normalizer) - at_label
         smoothed = plain
         if label_smoothing:
             mean = tf.linalg.matvec(tf.cast(rows, tf.float32), mean_row) - largest
-            smoothed += label_smoothing * (of_label - mean)
+            smoothed += label_smoothing * (at_label - mean)
         if consistency:
             log_probabilities = shifted - tf.math.log(normalizer)[:, tf.newaxis]
-            divergence, by_logits = divergence_of_halves(log_probabilities)
+            divergence, divergence_gradient = symmetric_kl_divergence(log_probabilities)
             smoothed += tf.tile(0.5 * consistency * divergence, [2])  # half of it for each half
-        is_right = tf.cast(tf.equal(best, rows_labels), tf.float32)
-        by_token = tf.stack([smoothed, plain, is_right])  # [3, C]
-        counted = tf.where(rows_weights != 0.0, by_token * rows_weights, 0.0)
+        is_correct = tf.cast(tf.equal(best, row_labels), tf.float32)
+        by_token = tf.stack([smoothed, plain, is_correct])  # [3, C]
+        counted = tf.where(row_weights != 0.0, by_token * row_weights, 0.0)
         sums += tf.reduce_sum(counted, axis=-1)
         if gradients:
-            of_rows, of_transposed = gradients
-            # The softmax is exponentials over normalizer; its rows are scaled where they are short.
-            scale = (rows_weights / normalizer)[:, tf.newaxis]  # [C, 1]
+            row_gradients, transposed_gradient = gradients
+            # The softmax is exponentials / normalizer; the scale is applied to the smaller tensor.
+            scale = (row_weights / normalizer)[:, tf.newaxis]  # [C, 1]
             if consistency:
-                exponentials += consistency * normalizer[:, tf.newaxis] * by_logits
+                exponentials += consistency * normalizer[:, tf.newaxis] * divergence_gradient
             exponentials = tf.cast(exponentials, table.dtype)
-            part = scale * tf.cast(tf.matmul(exponentials, table), tf.float32)  # [C, M]
+            row_gradient = scale * tf.cast(tf.matmul(exponentials, table), tf.float32)  # [C, M]
             scaled = tf.cast(scale * tf.cast(rows, tf.float32), table.dtype)
-            of_rows = of_rows.write(number, part)
-            of_transposed += tf.cast(
+            row_gradients = row_gradients.write(i, row_gradient)
+            transposed_gradient += tf.cast(
                 tf.matmul(scaled, exponentials, transpose_a=True), tf.float32
             )  # [M, V]
-            gradients = (of_rows, of_transposed)
-        return (number + 1, sums, *gradients)
+            gradients = (row_gradients, transposed_gradient)
+        return (i + 1, sums, *gradients)
 
     gradients = ()
     if with_gradients:
         gradients = (
-            tf.TensorArray(tf.float32, parts.count, element_shape=parts.states.shape[1:]),
+            tf.TensorArray(tf.float32, chunks.count, element_shape=chunks.states.shape[1:]),
             tf.zeros(tf.shape(transposed), tf.float32),
         )
     _, sums, *gradients = tf.while_loop(
-        goes_on, advance, (tf.constant(0), tf.zeros([3]), *gradients), parallel_iterations=1
+        lambda i, *_: i < chunks.used,
+        add_chunk,
+        (tf.constant(0), tf.zeros([3]), *gradients),
+        parallel_iterations=1,
     )
     sums = tf.unstack(sums)
     if not with_gradients:
-        return _Totals(*sums)
+        return _Sums(*sums)
 
-    # What the softmax is compared with: most of the probability at the label, the rest everywhere.
-    of_softmax = parts.put_back(gradients[0].stack())  # [N, M]
+    # From the gradient of the softmax, subtract the smoothed target distribution: 1 - ε at the
+    # label, ε over the whole vocabulary.
+    softmax_gradient = chunks.put_back(gradients[0].stack())  # [N, M]
     states, weights = tf.cast(states, tf.float32), weights[:, tf.newaxis]
-    rows_of_labels = tf.cast(tf.gather(table, labels), tf.float32)
-    wanted = (1.0 - label_smoothing) * rows_of_labels + label_smoothing * mean_row
+    label_rows = tf.cast(tf.gather(table, labels), tf.float32)
+    target = (1.0 - label_smoothing) * label_rows + label_smoothing * mean_row
     weighted = weights * states  # [N, M]
     at_labels = tf.math.unsorted_segment_sum(weighted, labels, table.shape[0])  # [V, M]
     everywhere = tf.reduce_sum(weighted, axis=0) / table.shape[0]  # [M]
-    return _Totals(
+    return _Sums(
         *sums,
-        of_states=of_softmax - weights * wanted,
-        of_table=tf.transpose(gradients[1])
+        states_gradient=softmax_gradient - weights * target,
+        table_gradient=tf.transpose(gradients[1])
         - (1.0 - label_smoothing) * at_labels
         - label_smoothing * everywhere,
     )
 
 
-class _Parts:
-    """The tokens that count, in K parts of C.
+class _Chunks:
+    """The tokens that count, in K chunks of C tokens.
 
-    XLA needs shapes that it knows when it compiles. For it the other tokens come after those that
-    count, and the last parts are not visited.
+    XLA needs shapes that are known at compile time. For it, tokens that do not count are sorted
+    behind those that do, and the last chunks are not visited. With two halves, H = 2, each chunk
+    consists of two halves with the same tokens.
 
-    Where the tokens are two halves, H = 2, so are those of each part: the same tokens twice.
+    Args:
+        states: `[N, M]`; as an attribute `[K, C, M]`.
+        labels: `[N]`; as an attribute `[K, C]`.
+        weights: `[N]`, 0 for tokens that do not count; as an attribute `[K, C]`.
+        vocabulary_size: V.
+        halves: H.
+
+    Attributes:
+        count: K, a scalar tensor.
+        used: Number of chunks that have tokens, a scalar tensor.
     """
 
-    def __init__(self, states, labels, weights, vocabulary, halves):
+    def __init__(
+        self,
+        states: tf.Tensor,
+        labels: tf.Tensor,
+        weights: tf.Tensor,
+        vocabulary_size: int,
+        halves: int,
+    ) -> None:
         at_once = _LOGITS_ON_GPU if tf.config.list_logical_devices("GPU") else _LOGITS_ON_CPU
-        most = max(at_once // vocabulary // halves, 1)
+        largest = max(at_once // vocabulary_size // halves, 1)
         self._halves = halves
-        self._counts = _by_half(weights, halves)[0] != 0.0  # [N / H]: of both halves the same
+        self._counts = _split_halves(weights, halves)[0] != 0.0  # [N / H], equal in both halves
         if is_compiled_by_xla():
             chosen = tf.argsort(tf.cast(~self._counts, tf.int32), stable=True)
         else:
             chosen = tf.where(self._counts)[:, 0]
         tokens = tf.shape(chosen)[0]
-        self.count = count = tf.maximum(-(-tokens // most), 1)  # K
+        self.count = count = tf.maximum(-(-tokens // largest), 1)  # K
         size = tf.maximum(-(-tokens // count), 1)  # C / H
         missing = count * size - tokens
 
-        def split(values):
-            values = tf.gather(_by_half(values, halves), chosen, axis=1)  # [H, ·, …]
+        def split(values: tf.Tensor) -> tf.Tensor:
+            values = tf.gather(_split_halves(values, halves), chosen, axis=1)  # [H, ·, …]
             rest = [[0, 0]] * (values.shape.rank - 2)
             values = tf.pad(values, [[0, 0], [0, missing], *rest])
             shape = tf.shape(values)[2:]
@@ -190,27 +219,23 @@ class _Parts:
         used = tf.math.count_nonzero(self._counts, dtype=tf.int32)
         self.used = tf.maximum(-(-used // size), 1)
 
-    def take(self, number):
-        """States `[C, M]`, labels `[C]` and weights `[C]` of a part."""
-        return self.states[number], self.labels[number], self.weights[number]
-
-    def put_back(self, values):
-        """Values `[K, C, M]` of the parts as those of the tokens `[N, M]`, 0 for the others."""
-        count, width = tf.shape(values)[0], values.shape[-1]
-        by_part = tf.reshape(values, [count, self._halves, -1, width])  # [K, H, C / H, M]
-        by_half = tf.reshape(tf.transpose(by_part, [1, 0, 2, 3]), [self._halves, -1, width])
-        places = tf.cumsum(tf.cast(self._counts, tf.int32)) - 1  # [N / H]
-        found = tf.gather(by_half, tf.maximum(places, 0), axis=1)
-        return tf.reshape(tf.where(self._counts[:, tf.newaxis], found, 0.0), [-1, width])
+    def put_back(self, values: tf.Tensor) -> tf.Tensor:
+        """Returns values of the chunks `[K, C, M]` for all tokens `[N, M]`, 0 where none count."""
+        count, size = tf.shape(values)[0], values.shape[-1]
+        by_chunk = tf.reshape(values, [count, self._halves, -1, size])  # [K, H, C / H, M]
+        by_half = tf.reshape(tf.transpose(by_chunk, [1, 0, 2, 3]), [self._halves, -1, size])
+        indices = tf.cumsum(tf.cast(self._counts, tf.int32)) - 1  # [N / H]
+        found = tf.gather(by_half, tf.maximum(indices, 0), axis=1)
+        return tf.reshape(tf.where(self._counts[:, tf.newaxis], found, 0.0), [-1, size])
 
 
-def _by_half(values, halves):
-    """Values `[N, …]` as `[H, N / H, …]`."""
+def _split_halves(values: tf.Tensor, halves: int) -> tf.Tensor:
+    """Returns `[N, …]` as `[H, N / H, …]`."""
     return tf.reshape(values, tf.concat([[halves, -1], tf.shape(values)[1:]], axis=0))
 
 
-def logit_of_label(labels, logits):
-    """Picks each row's logit of its label; NaN, never another token's, where there is none."""
+def logit_of_label(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+    """Returns each row's logit `[N]` of its label; NaN for a label outside of the vocabulary."""
     picked = tf.gather(logits, labels, batch_dims=1)  # [N]
     exists = (labels >= 0) & (labels < tf.shape(logits)[-1])
     return tf.where(exists, picked, tf.constant(float("nan"), logits.dtype))

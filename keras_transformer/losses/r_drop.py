@@ -1,14 +1,14 @@
-"""How far apart two predictions of the same tokens are, and which way leads together.
+"""Consistency regularization with R-Drop: the divergence of two predictions of the same tokens.
 
-Shapes: V vocabulary. The first axis, of 2·N rows, is two halves: row n and row N + n are
-predictions of the same token or tokens, made with other units dropped.
+Shapes: V vocabulary. The first axis, of size 2·N, is two halves: row n and row N + n are
+predictions of the same tokens with different dropout masks.
 """
 
 import tensorflow as tf
 
 
-def divergence_of_halves(log_probabilities):
-    """The symmetric divergence of each token's two distributions, and its gradient.
+def symmetric_kl_divergence(log_probabilities: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns the symmetric KL divergence of each token's two predictions, and its gradient.
 
     Liang et al. 2021, "R-Drop: Regularized Dropout for Neural Networks", section 2.1: the mean of
     the two Kullback-Leibler divergences, `½ (Σ p log(p / q) + Σ q log(q / p))`.
@@ -17,23 +17,22 @@ def divergence_of_halves(log_probabilities):
         log_probabilities: `[2·N, …, V]`.
 
     Returns:
-        the divergences `[N, …]`; and their derivatives by the logits that the probabilities are
-        a softmax of, `[2·N, …, V]`.
+        The divergences `[N, …]`, and their derivatives with respect to the logits of which the
+        probabilities are the softmax, `[2·N, …, V]`.
 
-    Example:
-
-    >>> same, other = [[0.5, 0.5]], [[0.9, 0.1]]
-    >>> divergence, _ = divergence_of_halves(tf.math.log(tf.constant(same + other)))
+    >>> first, second = [[0.5, 0.5]], [[0.9, 0.1]]
+    >>> divergence, _ = symmetric_kl_divergence(tf.math.log(tf.constant(first + second)))
     >>> round(float(divergence[0]), 4)
     0.4394
     """
     first, second = tf.split(log_probabilities, 2)  # [N, …, V] each
     ratio = first - second
     p, q = tf.exp(first), tf.exp(second)
-    of_p = tf.reduce_sum(p * ratio, axis=-1, keepdims=True)  # [N, …, 1]
-    of_q = -tf.reduce_sum(q * ratio, axis=-1, keepdims=True)
+    divergence_of_p = tf.reduce_sum(p * ratio, axis=-1, keepdims=True)  # [N, …, 1]
+    divergence_of_q = -tf.reduce_sum(q * ratio, axis=-1, keepdims=True)
     difference = p - q
-    by_logits = 0.5 * tf.concat(
-        [p * (ratio - of_p) + difference, -q * (ratio + of_q) - difference], axis=0
+    gradient = 0.5 * tf.concat(
+        [p * (ratio - divergence_of_p) + difference, -q * (ratio + divergence_of_q) - difference],
+        axis=0,
     )
-    return 0.5 * (of_p + of_q)[..., 0], by_logits
+    return 0.5 * (divergence_of_p + divergence_of_q)[..., 0], gradient

@@ -1,158 +1,389 @@
-"""What the models with a source share: how an encoder and a decoder are one model."""
+"""Base classes of the models."""
 
 import dataclasses
+import importlib
+import inspect
+import os
+from typing import Any, ClassVar, Self
 
 import keras
 import tensorflow as tf
 
-#: The classes of models by name; each subclass of `ConfiguredModel` enters itself.
-MODELS = {}
+from keras_transformer._utils.checks import require_positive_integer, require_rank
+from keras_transformer._utils.errors import UserError
+from keras_transformer.layers.call_helpers import is_compiled_by_xla
+from keras_transformer.layers.feed_forward import serialize_activation
+from keras_transformer.models.config import ModelConfig
+from keras_transformer.models.encoder import EncoderOutput, SourceReader, Stack
+from keras_transformer.models.heads import (
+    OutputHead,
+    TokenPredictor,
+    make_tables,
+    mean_cross_attention,
+)
+from keras_transformer.text import SpecialIds
+
+#: The classes of models by name; each subclass with a `config_class` registers itself.
+MODELS: dict[str, type["ConfiguredModel"]] = {}
 
 
 class ConfiguredModel(keras.Model):
-    """Base of the models: a functional `keras.Model` laid by a subclass from a frozen config.
+    """Base of the models: a functional `keras.Model` that is built from a frozen config.
 
-    A model is saved as its config and its weights, never as code. (`keras.models.clone_model` gives
-    a plain functional model with the same outputs; for one of the same class, with `step` and all,
-    use `from_config(model.get_config())`.)
+    A model is made with keyword arguments, the fields of its `config_class`, and is saved as its
+    config and its weights, never as code. `keras.models.clone_model` gives a plain functional model
+    with the same outputs; for a model of the same class use `from_config(model.get_config())`.
 
     Args:
-        config: an instance of the class's `config_class`.
-        dtype: dtype policy of all layers; by default Keras' global one.
-        inputs, outputs: of the functional model that the subclass laid.
-        name: of the model.
+        config: An instance of the class's `config_class`.
+        dtype: Dtype policy of all layers.
+        inputs: Symbolic inputs by name.
+        outputs: Symbolic output.
+        name: Name of the model. Defaults to None.
+        trainable: Whether the weights are trained. Defaults to True.
     """
 
-    config_class = None
+    #: Class of the config.
+    config_class: ClassVar[type[ModelConfig]]
 
-    def __init_subclass__(cls, **kwargs):
+    def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        if cls.config_class is not None:  # or it is a base of others
+        if "config_class" in vars(cls):
             MODELS[cls.__name__] = cls
+            cls.__signature__: inspect.Signature = _signature_of(cls.config_class)
 
-    def __init__(self, config, dtype, inputs, outputs, name=None, **kwargs):
-        super().__init__(inputs=inputs, outputs=outputs, name=name, **kwargs)
-        self.config = config
-        self.dtype_policy = dtype  # where `compile` looks whether the loss must be scaled
+    def __init__(
+        self,
+        config: ModelConfig,
+        dtype: keras.DTypePolicy,
+        inputs: dict[str, Any],
+        outputs: Any,
+        name: str | None = None,
+        trainable: bool = True,
+    ) -> None:
+        super().__init__(inputs=inputs, outputs=outputs, name=name, trainable=trainable)
+        self.config: ModelConfig = config
+        # `compile` looks here whether the loss must be scaled.
+        self.dtype_policy: keras.DTypePolicy = dtype
 
     @classmethod
-    def from_preset(cls, preset, dtype=None, name=None, **settings):
-        """A model of the size known by `preset`: "tiny", "small", "base" or "big".
+    def from_settings(cls, config: ModelConfig, dtype: Any = None, name: str | None = None) -> Self:
+        """Returns a new model of a config, an instance of the class's `config_class`."""
+        if not isinstance(config, cls.config_class):
+            raise UserError(
+                f"{cls.__name__}.from_settings needs a {cls.config_class.__name__}; got "
+                f"{config!r}.",
+                fix=f"For a named size use {cls.__name__}.from_size(size, vocabulary_size=…).",
+            )
+        return cls(**_fields_of(config), dtype=dtype, name=name)
+
+    @classmethod
+    def from_size(
+        cls, size: str, dtype: Any = None, name: str | None = None, **settings: Any
+    ) -> Self:
+        """Returns a new model of a named size.
 
         Args:
-            preset: the name.
-            dtype, name: see the class.
-            **settings: fields of the config, of which `vocabulary_size` must be given.
+            size: "tiny", "small", "base" or "big".
+            dtype: Dtype policy of all layers. Defaults to Keras' global one.
+            name: Name of the model. Defaults to None.
+            **settings: Arguments of the model; `vocabulary_size` is required.
         """
-        return cls(cls.config_class.preset(preset, **settings), dtype=dtype, name=name)
+        config = cls.config_class.from_size(size, **settings)
+        return cls.from_settings(config, dtype=dtype, name=name)
 
     @classmethod
-    def check(cls, config, dtype):
-        """Returns the dtype policy after checking the kind of the config."""
-        if not isinstance(config, cls.config_class):
-            raise ValueError(
-                f"{cls.__name__} is made from a {cls.config_class.__name__}; got {config!r}. For a "
-                f"preset use {cls.__name__}.from_preset(name, vocabulary_size=…)."
+    def from_preset(cls, directory: str | os.PathLike[str]) -> Self:
+        """Returns the model of a `directory` written by training or by `TrainedModel.save`."""
+        # Packages that come later in the import order are imported when they are used.
+        trained_model = importlib.import_module("keras_transformer.export").TrainedModel
+        model = trained_model.load(directory).model
+        if not isinstance(model, cls):
+            raise UserError(
+                f"the trained model is a {type(model).__name__}, not a {cls.__name__}.",
+                where=directory,
+                fix=f"Use {type(model).__name__}.from_preset.",
             )
-        return keras.dtype_policies.get(dtype) if dtype else keras.config.dtype_policy()
+        return model
 
-    def get_config(self):
+    @property
+    def special_ids(self) -> SpecialIds:
+        """Returns the ids of padding, unknown, start and end."""
+        return self.config.special_ids
+
+    def get_config(self) -> dict[str, Any]:
+        settings = _fields_of(self.config)
+        if "activation" in settings:
+            settings["activation"] = serialize_activation(settings["activation"])
         return {
             "name": self.name,
             "trainable": self.trainable,
             "dtype": keras.dtype_policies.serialize(self.dtype_policy),
-            "config": dataclasses.asdict(self.config),
-            "frozen_layers": [layer.name for layer in self.layers if not layer.trainable],
+            **settings,
+            "frozen_layers": [
+                path for path, layer in _layers_by_path(self).items() if not layer.trainable
+            ],
         }
 
     @classmethod
-    def from_config(cls, config, custom_objects=None):
+    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Self:
         config = dict(config)
-        frozen_layers = config.pop("frozen_layers")
-        model = cls(**{**config, "config": cls.config_class(**config["config"])})
-        for name in frozen_layers:
-            model.get_layer(name).trainable = False
+        frozen_layers = config.pop("frozen_layers", ())
+        model = cls(**config)
+        layers = _layers_by_path(model)
+        for path in frozen_layers:
+            layers[path].trainable = False
         return model
 
 
-class SourceModel(ConfiguredModel):
-    """Base of the models that read a source and write a target.
+class GenerativeModel(ConfiguredModel):
+    """Base of the models that decode token by token.
 
-    A functional model: inputs `{"source": [B, S], "target": [B, T]}`, integer ids padded at the end
-    with `padding_id`; outputs logits `[B, T, V]` of the token after each of `target`. For decoding
-    it answers `encode`, `initial_state` and `step`, with the same layers.
-
-    Args:
-        config, dtype: see `ConfiguredModel`.
-        encoder: gives the decoder's memory when called with source ids, and a `Memory` in `encode`.
-        decoder: a `StepwiseDecoder`.
-        further_inputs: names of inputs beside source and target, integers `[B, ·]`; `lay` gets all.
-        name: of the model.
+    Args: those of `ConfiguredModel`, and
+        predictor: The `TokenPredictor` that computed the outputs.
     """
 
-    def __init__(self, config, dtype, encoder, decoder, further_inputs=(), **kwargs):
-        inputs = {
-            name: keras.Input((None,), dtype="int32", name=name)
-            for name in ("source", "target", *further_inputs)
-        }
-        logits = self.lay(encoder, decoder, **inputs)
-        super().__init__(config, dtype, inputs, logits, **kwargs)
-        self.encoder, self.decoder = encoder, decoder
-        #: Names of what `encode` takes beside the source.
-        self.further_inputs = tuple(further_inputs)
-
-    @staticmethod
-    def lay(encoder, decoder, source, target):
-        """The logits `[B, T, V]` of the inputs."""
-        return decoder(target, encoder(source), source=source)
-
-    def encode(self, source):
-        """The `Memory` of source tokens `[B, S]`."""
-        return self.encoder.encode(source)
-
-    def initial_state(self, memory, max_length=None):
-        """The state of the decoder before its first token.
-
-        Args:
-            memory: what `encode` gave.
-            max_length: how many target tokens there will be at most, start token included; by
-                default the config's.
-        """
-        return self.decoder.initial_state(tf.shape(memory.states)[0], max_length, memory)
+    def __init__(
+        self,
+        config: ModelConfig,
+        dtype: keras.DTypePolicy,
+        inputs: dict[str, Any],
+        outputs: Any,
+        predictor: TokenPredictor,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(config, dtype, inputs, outputs, **kwargs)
+        self.predictor: TokenPredictor = predictor
+        self.decoder: Any = predictor.decoder
 
     @property
-    def position_limit(self):
-        """How many target tokens the positions reach, or None if there is no end to them."""
-        return self.decoder.position_limit
+    def position_limit(self) -> int | None:
+        """Returns how many tokens the decoder can read, or None if there is no limit."""
+        limits = self.config.length_limits(self.config.target_fields)
+        return min(limits.values(), default=None)
 
-    def step(self, ids, state, return_attention=False):
-        """Logits `[B, V]` after the next target tokens `[B]`, and the state after them.
+    def _make_state(
+        self,
+        batch_size: int | tf.Tensor,
+        max_length: int | tf.Tensor | None,
+        encoder_output: EncoderOutput | None = None,
+    ) -> dict[str, Any]:
+        """Returns the state before the first token; see `initial_state` of the subclasses."""
+        if max_length is None:
+            max_length = self.config.max_length
+        if not tf.is_tensor(max_length):
+            length = require_positive_integer("max_length", max_length)
+            if self.decoder.positions is not None:
+                self.decoder.positions.check_length(length, offset=0)
+        can_grow = tf.is_tensor(max_length) and not is_compiled_by_xla()
+        space = None if can_grow else max_length
+        return {
+            "position": tf.constant(0, tf.int32),
+            **self.decoder.initial_state(batch_size, space, encoder_output),
+            **self.predictor.head.initial_state(batch_size, encoder_output, has_kernels=can_grow),
+        }
 
-        Also takes several tokens for each row, `[B, T]`, and gives `[B, T, V]`. With
-        `return_attention`, what they attend to in the source stands between the two, see
-        `StepwiseDecoder.step`.
+    def step(self, ids: Any, state: dict[str, Any], return_attention: bool = False) -> Any:
+        """Returns the logits after the next tokens, and the state after them.
+
+        A step that exceeds the space of the state is an error. XLA has no run-time errors: there
+        the caller must keep to the `max_length` of the state.
+
+        Args:
+            ids: One token for each row, `[B]`; or several, `[B, T]`, such as a prompt.
+            state: From `initial_state` or from the previous step.
+            return_attention: Whether to return as well the attention to the source, `[B, S]` (or
+                `[B, T, S]`), see `mean_cross_attention`. Defaults to False.
+
+        Returns:
+            Logits `[B, V]` (or `[B, T, V]`), the attention if requested, and the state.
         """
-        return self.decoder.step(ids, state, return_attention)
+        ids = require_rank("ids", tf.convert_to_tensor(ids), {1: "B", 2: "B, T"})
+        is_single = len(ids.shape) == 1
+        if is_single:
+            ids = ids[:, None]
+        rows = tf.nest.flatten(state["layers"])[0].shape[0]
+        if None not in (rows, ids.shape[0]) and rows != ids.shape[0]:
+            raise UserError(
+                f"`ids` must have a row for each of the state's {rows}; got {ids.shape[0]}."
+            )
+        ids = self.decoder.require_space(ids, state)
+        logits, *scores, state = self.predictor(
+            ids, state=state, training=False, return_attention_scores=return_attention
+        )
+        outputs = [logits, *(mean_cross_attention(each) for each in scores)]
+        return (*(output[:, 0] if is_single else output for output in outputs), state)
 
-    def alignment(self, source, target):
-        """What each target token attends to in the source, `[B, T, S]`; see
-        `StepwiseDecoder.alignment`."""
-        memory = self.encoder(tf.convert_to_tensor(source), training=False)
-        return self.decoder.alignment(self._decoder_weights(target, memory))
+    def generate(self, ids: Any, search: Any = "greedy", **search_settings: Any) -> tf.Tensor:
+        """Returns the best sequence of token ids that a search finds for each row.
 
-    def attention_weights(self, source, target):
-        """All attention weights of a pass: `{"cross": [B, N, H, T, S]}` for N layers."""
-        memory = self.encoder(tf.convert_to_tensor(source), training=False)
-        weights = self._decoder_weights(target, memory)
-        return {"cross": tf.stack([layer["cross"] for layer in weights], axis=1)}
+        The search runs eagerly; inside a `tf.function` it is faster.
 
-    def _decoder_weights(self, target, memory):
-        """A list of the weights of each of the decoder's layers, for what the encoder gave."""
-        _, weights = self.decoder(
+        Args:
+            ids: Source ids `[B, S]`, padded or a `RaggedTensor`, or a dictionary of all that
+                `encode` takes, with the ids as "source". For a model without a source, the
+                prompts.
+            search: "greedy", "beam", "sampling" or another registered name; or a search object,
+                such as `BeamSearch(beams=4)`. Defaults to "greedy".
+            **search_settings: Settings of a search given by name, such as `beams=4`.
+
+        Returns:
+            int32 `[B, T]`: the tokens with the end token, prompts included, then padding.
+        """
+        get_search = importlib.import_module("keras_transformer.decoding").get_search
+        role = "source" if hasattr(self, "encode") else "prefix"
+        return get_search(search, **search_settings)(self, **{role: ids}).ids[:, 0]
+
+
+class Seq2SeqModel(GenerativeModel):
+    """Base of the models that read a source and write a target.
+
+    A functional model with inputs `{"source": [B, S], "target": [B, T]}`, token ids that are padded
+    at the end, and logits `[B, T, V]` of the token after each of `target`. For decoding it has
+    `encode`, `initial_state` and `step`, which use the same layers.
+
+    A subclass implements `make_reader` and `make_decoder`.
+
+    Args:
+        dtype: Dtype policy of all layers. Defaults to Keras' global one.
+        name: Name of the model. Defaults to None.
+        trainable: Whether the weights are trained. Defaults to True.
+        **settings: Fields of the `config_class`.
+    """
+
+    def __init__(
+        self,
+        *,
+        dtype: Any = None,
+        name: str | None = None,
+        trainable: bool = True,
+        **settings: Any,
+    ) -> None:
+        config: Any = self.config_class(**settings)
+        dtype = dtype_policy_of(dtype)
+        tables = make_tables(config, dtype)
+        reader = self.make_reader(config, tables.source, dtype)
+        head = OutputHead(tables.output, dtype, config.copies, config.coverage_weight)
+        decoder = self.make_decoder(config, dtype)
+        predictor = TokenPredictor(tables.target, decoder, head, config.special_ids)
+        names = ("source", "target", *reader.further_inputs)
+        inputs = {each: keras.Input((None,), dtype="int32", name=each) for each in names}
+        source_inputs: dict[str, Any] = {k: v for k, v in inputs.items() if k != "target"}
+        logits = predictor(inputs["target"], reader(**source_inputs), source=inputs["source"])
+        super().__init__(config, dtype, inputs, logits, predictor, name=name, trainable=trainable)
+        self.reader: SourceReader = reader
+        self.encoder: Any = reader.encoder
+
+    @staticmethod
+    def make_reader(config: Any, embedding: Any, dtype: keras.DTypePolicy) -> SourceReader:
+        """Returns the encoder of a config, with the embedding of the source."""
+        raise NotImplementedError
+
+    @staticmethod
+    def make_decoder(config: Any, dtype: keras.DTypePolicy) -> Stack:
+        """Returns the decoder of a config."""
+        raise NotImplementedError
+
+    @property
+    def further_inputs(self) -> tuple[str, ...]:
+        """Returns the names of the arguments of `encode` beside the source."""
+        return self.reader.further_inputs
+
+    def encode(
+        self, source: Any, source_words: Any = None, source_heads: Any = None
+    ) -> EncoderOutput:
+        """Returns the `EncoderOutput` of source tokens.
+
+        Args:
+            source: Token ids `[B, S]`.
+            source_words: Word numbers `[B, S]`, see `TreePositions`, if the model reads trees.
+            source_heads: Heads of words `[B, W]`, see `TreePositions`, if the model reads trees.
+        """
+        return self.reader.encode(source, source_words, source_heads)
+
+    def initial_state(
+        self, encoder_output: EncoderOutput, max_length: int | tf.Tensor | None = None
+    ) -> dict[str, Any]:
+        """Returns the state of the decoder before its first token.
+
+        The state is a dictionary of tensors whose structure stays the same from step to step, as do
+        its shapes except those of growing caches:
+
+        - "position": the number of tokens so far, a scalar for all rows;
+        - "layers": the caches of the decoder's layers, with a row for each hypothesis. A search may
+          repeat and reorder the rows, the first axis of these tensors;
+        - "memory": what the layers have computed from the source. It keeps its B rows, where
+          "layers" may have N·B, those of one source next to each other;
+        - "source": the source ids, for a decoder that copies them, with B rows as well;
+        - "kernels": weights in the layout that is fastest for many steps, shared by all rows.
+
+        Args:
+            encoder_output: What `encode` returned.
+            max_length: Integer or scalar tensor. The most target tokens, start token included. An
+                integer reserves space for so many. With a scalar tensor, caches grow instead, which
+                is faster; only under XLA they still have a fixed size. Defaults to the config's.
+        """
+        return self._make_state(tf.shape(encoder_output.states)[0], max_length, encoder_output)
+
+    def alignment(
+        self, source: Any, target: Any, source_words: Any = None, source_heads: Any = None
+    ) -> tf.Tensor:
+        """Returns the attention of each target token `[B, T]` to the source, `[B, T, S]`.
+
+        The arguments beside `target` are those of `encode`.
+        """
+        outputs = self._encoder_outputs(source, source_words, source_heads)
+        return mean_cross_attention(self._decoder_scores(target, outputs))
+
+    def attention_weights(
+        self, source: Any, target: Any, source_words: Any = None, source_heads: Any = None
+    ) -> dict[str, tf.Tensor]:
+        """Returns all attention weights of a forward pass: `{"cross": [B, N, H, T, S]}`.
+
+        The arguments are those of `alignment`.
+        """
+        outputs = self._encoder_outputs(source, source_words, source_heads)
+        scores = self._decoder_scores(target, outputs)
+        return {"cross": tf.stack([layer["cross"] for layer in scores], axis=1)}
+
+    def _encoder_outputs(self, source: Any, *further_inputs: Any, **kwargs: Any) -> Any:
+        return self.reader(tf.convert_to_tensor(source), *further_inputs, training=False, **kwargs)
+
+    def _decoder_scores(self, target: Any, encoder_outputs: Any) -> list[dict[str, tf.Tensor]]:
+        """Returns the attention weights of each of the decoder's layers, by name."""
+        _, scores = self.predictor(
             tf.convert_to_tensor(target),
-            memory,
+            encoder_outputs,
             training=False,
             return_attention_scores=True,
-            return_states=True,
+            return_hidden_states=True,
         )
-        return weights
+        return scores
+
+
+def dtype_policy_of(dtype: Any) -> keras.DTypePolicy:
+    """Returns the dtype policy of an argument `dtype`; None stands for Keras' global policy."""
+    return keras.dtype_policies.get(dtype) if dtype else keras.config.dtype_policy()
+
+
+def _layers_by_path(model: keras.Model) -> dict[str, keras.layers.Layer]:
+    """Returns the layers that can be frozen separately: those of the model and of its stacks."""
+    layers = {}
+    for layer in model.layers:
+        layers[layer.name] = layer
+        for block in getattr(layer, "blocks", ()):
+            layers[f"{layer.name}/{block.name}"] = block
+    return layers
+
+
+def _fields_of(config: ModelConfig) -> dict[str, Any]:
+    return {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
+
+
+def _signature_of(config_class: type[ModelConfig]) -> inspect.Signature:
+    """Returns the signature of a model, which takes the fields of its config as keywords."""
+    extra = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+        for name, annotation in (("dtype", Any), ("name", str | None))
+    ]
+    return inspect.Signature([*inspect.signature(config_class).parameters.values(), *extra])

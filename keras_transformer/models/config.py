@@ -1,118 +1,150 @@
-"""The settings of the models with a source that are no Transformers."""
+"""Settings that several models have in common."""
 
 import dataclasses
-from typing import ClassVar
+import inspect
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar, Self
+
+import keras
 
 from keras_transformer._utils.checks import (
     require_boolean,
     require_choice,
     require_divisible,
     require_integer,
+    require_not_negative,
     require_positive,
     require_positive_integer,
     require_rate,
 )
+from keras_transformer._utils.errors import ArgumentError, UserError
+from keras_transformer.layers import EncoderBlock
 from keras_transformer.layers.attention import MECHANISMS
-from keras_transformer.layers.feed_forward import ACTIVATIONS
+from keras_transformer.layers.feed_forward import FEED_FORWARDS, require_activation
 from keras_transformer.layers.normalization import NORMALIZATIONS
-from keras_transformer.layers.positions import SCHEMES
-from keras_transformer.models.heads import require_shareable, require_usable_output
+from keras_transformer.layers.positions import POSITION_ENCODINGS
+from keras_transformer.text import SpecialIds
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class SequenceConfig:
-    """Settings shared by all models; checked when made.
+class ModelConfig:
+    """Settings of every model, checked when a config is made.
 
-    Attributes:
-        vocabulary_size: V, number of tokens.
-        hidden_dim: M, size of the vectors between layers.
-        max_length: number of positions of the "learned" scheme and of mechanisms that have an end,
-            and of a decoder's cache where no other is asked for.
-        dropout: rate on embeddings and on what layers pass on.
-        padding_id: the token id that stands for nothing.
+    A model's class documents them: they are its arguments. `attention` is the mechanism of
+    self-attention in Transformers, and of the attention to the source in the other models.
     """
 
     vocabulary_size: int
     hidden_dim: int = 512
     max_length: int = 1024
     dropout: float = 0.1
+    attention: str = "scaled_dot_product"
+    attention_options: dict[str, Any] = dataclasses.field(default_factory=dict)
     padding_id: int = 0
+    unknown_id: int = 1
+    start_id: int = 2
+    end_id: int = 3
 
-    #: Sizes by name; `depth` sets the `depth_fields`.
-    presets: ClassVar[dict] = {}
-    #: Names of the fields that a preset's `depth` sets.
-    depth_fields = ()
-    #: Names of the fields that name a mechanism.
-    mechanism_fields = ()
-    #: The scheme of positions that is added to the embeddings, or None.
-    position_scheme = None
+    #: Sizes by name; `depth` is the value of all `depth_fields`.
+    sizes: ClassVar[dict[str, dict[str, Any]]] = {}
+    #: Fields that hold a number of layers.
+    depth_fields: ClassVar[tuple[str, ...]] = ()
 
     @classmethod
-    def preset(cls, name, **settings):
-        """The settings known by `name`, with any of them changed.
+    def from_size(cls, size: str, **settings: Any) -> Self:
+        """Returns the config of a named size.
+
+        Args:
+            size: "tiny", "small", "base" or "big".
+            **settings: Fields of the config; `vocabulary_size` is required.
 
         >>> from keras_transformer.models import TransformerConfig
-        >>> TransformerConfig.preset("tiny", vocabulary_size=8000, dropout=0.3).hidden_dim
+        >>> TransformerConfig.from_size("tiny", vocabulary_size=8000, dropout=0.3).hidden_dim
         128
         """
-        values = dict(cls.presets[require_choice("preset", name, cls.presets)])
+        values = dict(cls.sizes[require_choice("size", size, cls.sizes)])
         depth = values.pop("depth")
         return cls(**{**dict.fromkeys(cls.depth_fields, depth), **values, **settings})
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for name in ("vocabulary_size", "hidden_dim", "max_length", *self.depth_fields):
             require_positive_integer(name, getattr(self, name))
         require_rate("dropout", self.dropout)
-        require_integer("padding_id", self.padding_id, minimum=0)
+        for name in ("padding_id", "unknown_id", "start_id", "end_id"):
+            require_integer(name, getattr(self, name), minimum=0)
+        _ = self.special_ids  # checks that they fit together
 
-    def mechanism(self, field):
-        """The attention mechanism that a field and its options name, as a pattern for layers."""
+    @property
+    def special_ids(self) -> SpecialIds:
+        """Returns the ids of padding, unknown, start and end."""
+        return SpecialIds(
+            padding=self.padding_id, unknown=self.unknown_id, start=self.start_id, end=self.end_id
+        )
+
+    @property
+    def position_scheme(self) -> str | None:
+        """Returns the name of the position encoding of the embeddings, or None."""
+        return None
+
+    @property
+    def mechanism_fields(self) -> tuple[str, ...]:
+        """Returns the fields that name an attention mechanism."""
+        return ("attention",)
+
+    @property
+    def source_fields(self) -> tuple[str, ...]:
+        """Returns the fields of the mechanisms that attend to the source or, without one, all."""
+        return self.mechanism_fields
+
+    @property
+    def target_fields(self) -> tuple[str, ...]:
+        """Returns the fields of the mechanisms that limit the length of what is decoded."""
+        return ()
+
+    def mechanism(self, field: str) -> keras.layers.Layer:
+        """Returns the mechanism that a field, such as "attention", and its options describe."""
         name, options = getattr(self, field), getattr(self, f"{field}_options")
         kind = MECHANISMS[require_choice(field, name, MECHANISMS)]
-        bound = {"max_length": self.max_length} if kind.is_bounded else {}
+        limit = {"max_length": self.max_length} if kind.has_max_length else {}
         try:
-            return kind(**{**bound, **options})
+            return kind(**{**limit, **options})
         except (TypeError, ValueError) as error:
             if not options:
                 raise
-            raise ValueError(f"`{field}_options` of {name!r} do not fit: {error}") from error
+            expected = f"options of the attention mechanism {name!r}"
+            raise ArgumentError(f"{field}_options", expected, options, fix=f"{error}") from error
 
-    def require_usable(self, field, **use):
-        """Raises `ValueError` if the mechanism of a field cannot be used so.
+    def require_usable(self, field: str, **uses: bool) -> None:
+        """Raises an `ArgumentError` if the mechanism of a field does not support one of `uses`.
 
-        Args:
-            field: such as "attention".
-            **use: see `AttentionMechanism.check_use`.
+        They are the arguments of `AttentionMechanism.require_support`.
         """
-        mechanism = self.mechanism(field)
         try:
-            mechanism.check_use(**use)
-        except ValueError as error:
-            raise ValueError(f"`{field}`: {error}") from error
+            self.mechanism(field).require_support(**uses)
+        except ArgumentError:
+            raise
+        except UserError as error:
+            expected = "an attention mechanism that supports its use in the model"
+            raise ArgumentError(field, expected, getattr(self, field), fix=f"{error}") from error
 
-    @property
-    def source_fields(self):
-        """Those of the `mechanism_fields` that are about the source, or all where there is none."""
-        return self.mechanism_fields
+    def length_limits(self, fields: Iterable[str] | None = None) -> dict[str, int]:
+        """Returns how many tokens a model can read, by the fields that set a limit.
 
-    def length_limits(self, fields=None):
-        """How many tokens a model can read, by the fields whose choice sets an end to them.
-
-        Args:
-            fields: those of the mechanisms to look at; by default all.
+        `fields` names the mechanisms to look at, by default all.
         """
-        limits, scheme = {}, self.position_scheme
-        if scheme is not None and SCHEMES[scheme].is_bounded:
+        limits: dict[str, int] = {}
+        scheme = self.position_scheme
+        if scheme is not None and POSITION_ENCODINGS[scheme].has_max_length:
             limits["positions"] = self.max_length
         for field in self.mechanism_fields if fields is None else fields:
             mechanism = self.mechanism(field)
-            if mechanism.is_bounded:
+            if mechanism.has_max_length:
                 limits[field] = mechanism.max_length
         return limits
 
 
-#: Sizes by name. `depth` is the number of blocks of each stack.
-PRESETS = {
+#: Sizes of Transformers by name. `depth` is the number of blocks of each stack.
+SIZES: dict[str, dict[str, Any]] = {
     # Wu et al. 2021, "Good for Misconceived Reasons" (Transformer-Tiny, for Multi30k)
     "tiny": {"depth": 4, "hidden_dim": 128, "intermediate_dim": 256, "num_heads": 4},
     # Between the two, for corpora of some 100,000 sentences.
@@ -130,34 +162,16 @@ PRESETS = {
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ModelConfig(SequenceConfig):
-    """Settings shared by all Transformers; checked when made.
-
-    Attributes: those of `SequenceConfig`, and
-        intermediate_dim: F, size of the feed-forward networks' inner layer.
-        num_heads: H, heads of attention; must divide `hidden_dim`.
-        num_key_value_heads: heads of keys and values; by default `num_heads`.
-        attention: mechanism of self-attention, by its registered name.
-        attention_options: its settings, such as `{"max_distance": 8}`.
-        positions: scheme added to the embeddings, by its registered name; "none"; or "auto", which
-            is "sinusoidal", or "none" where the mechanism tells positions apart by itself.
-        activation: of the feed-forward networks, see `FeedForward`.
-        normalization: "layer" or "rms".
-        normalize_first: whether each sublayer normalizes its input (pre-norm) or the residual sum
-            (post-norm).
-        attention_dropout: rate on attention weights.
-        activation_dropout: rate inside the feed-forward networks.
-        use_bias: whether projections and dense layers have biases.
-        epsilon: of the normalizations.
-    """
+class BlockModelConfig(ModelConfig):
+    """Settings of the models that are made of Transformer blocks."""
 
     intermediate_dim: int = 2048
     num_heads: int = 8
     num_key_value_heads: int | None = None
-    attention: str = "scaled_dot_product"
-    attention_options: dict = dataclasses.field(default_factory=dict)
     positions: str = "auto"
-    activation: str = "relu"
+    feed_forward: str = "dense"
+    feed_forward_options: dict[str, Any] = dataclasses.field(default_factory=dict)
+    activation: str | Callable[..., Any] = "relu"
     normalization: str = "layer"
     normalize_first: bool = True
     attention_dropout: float = 0.0
@@ -165,13 +179,9 @@ class ModelConfig(SequenceConfig):
     use_bias: bool = True
     epsilon: float = 1e-6
 
-    presets = PRESETS
-    #: The fields that name the mechanisms of an encoder's and a decoder's self-attention.
-    encoder_field = "attention"
-    decoder_field = "attention"
-    mechanism_fields = ("attention",)
+    sizes: ClassVar[dict[str, dict[str, Any]]] = SIZES
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
         for name in ("intermediate_dim", "num_heads"):
             require_positive_integer(name, getattr(self, name))
@@ -183,8 +193,9 @@ class ModelConfig(SequenceConfig):
             )
         for name in ("attention_dropout", "activation_dropout"):
             require_rate(name, getattr(self, name))
-        require_choice("positions", self.positions, (*SCHEMES, "auto", "none"))
-        require_choice("activation", self.activation, ACTIVATIONS)
+        require_choice("positions", self.positions, (*POSITION_ENCODINGS, "auto", "none"))
+        require_choice("feed_forward", self.feed_forward, FEED_FORWARDS)
+        require_activation("activation", self.activation)
         require_choice("normalization", self.normalization, NORMALIZATIONS)
         require_boolean("normalize_first", self.normalize_first)
         require_positive("epsilon", self.epsilon)
@@ -192,67 +203,83 @@ class ModelConfig(SequenceConfig):
         self.mechanism("attention")
 
     @property
-    def position_scheme(self):
-        """The scheme that `positions` stands for beside `attention`, or None."""
+    def encoder_field(self) -> str:
+        """Returns the field that names the mechanism of the encoder's self-attention."""
+        return "attention"
+
+    @property
+    def decoder_field(self) -> str:
+        """Returns the field that names the mechanism of the decoder's self-attention."""
+        return "attention"
+
+    @property
+    def target_fields(self) -> tuple[str, ...]:
+        return (self.decoder_field,)
+
+    @property
+    def position_scheme(self) -> str | None:
         return self.position_scheme_beside("attention")
 
-    def position_scheme_beside(self, field):
-        """The scheme that `positions` stands for beside the mechanism of a field, or None."""
+    def position_scheme_beside(self, field: str) -> str | None:
+        """Returns the position encoding's name beside the mechanism of a field, or None."""
         if self.positions == "auto":
             kind = MECHANISMS[getattr(self, field)]
             return None if kind.encodes_positions else "sinusoidal"
         return None if self.positions == "none" else self.positions
 
-    def block_settings(self, field="attention"):
-        """Keyword arguments for `EncoderBlock` and `DecoderBlock`, with a field's mechanism."""
+    def stack_settings(self, field: str) -> dict[str, Any]:
+        """Returns the arguments of the `Encoder` or `Decoder` whose self-attention a field names.
+
+        They include every field that is an argument of `EncoderBlock`, by the same name.
+        """
+        arguments = inspect.signature(EncoderBlock.__init__).parameters
+        names = [each.name for each in dataclasses.fields(self) if each.name in arguments]
         return {
-            "num_heads": self.num_heads,
-            "intermediate_dim": self.intermediate_dim,
-            "num_key_value_heads": self.num_key_value_heads,
+            **{name: getattr(self, name) for name in names},
             "attention": self.mechanism(field),
-            "activation": self.activation,
-            "normalization": self.normalization,
-            "normalize_first": self.normalize_first,
-            "dropout": self.dropout,
-            "attention_dropout": self.attention_dropout,
-            "activation_dropout": self.activation_dropout,
-            "use_bias": self.use_bias,
-            "epsilon": self.epsilon,
+            "positions": self.position_scheme_beside(field),
+            "max_length": self.max_length,
         }
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class SourceConfig(SequenceConfig):
-    """Settings of models that attend to their source and to nothing else.
-
-    Attributes: those of `SequenceConfig`, and
-        target_vocabulary_size: number of target tokens, where they are not the source's.
-        num_encoder_layers, num_decoder_layers: numbers of layers.
-        attention: mechanism of the attention to the source, by its registered name. It is used as
-            it is, with one head and without projections.
-        attention_options: its settings.
-        share_embeddings: which tables are one: "all" (source, target and output), "target" (target
-            and output) or "none".
-        copies: whether tokens of the source can be copied, see `PointerGenerator`; needs one
-            vocabulary for both, as `share_embeddings="all"` does.
-        coverage_weight: of the loss for attending to the same place again, see `CoverageLoss`; 0
-            for none.
-    """
+class Seq2SeqConfig(ModelConfig):
+    """Settings of the models that read a source and write a target."""
 
     target_vocabulary_size: int | None = None
     num_encoder_layers: int = 4
     num_decoder_layers: int = 4
-    attention: str = "scaled_dot_product"
-    attention_options: dict = dataclasses.field(default_factory=dict)
     share_embeddings: str = "all"
     copies: bool = False
     coverage_weight: float = 0.0
 
-    depth_fields = ("num_encoder_layers", "num_decoder_layers")
-    mechanism_fields = ("attention",)
+    depth_fields: ClassVar[tuple[str, ...]] = ("num_encoder_layers", "num_decoder_layers")
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
-        require_shareable(self)
-        require_usable_output(self)
-        self.require_usable("attention", is_cached=True, is_cross=True)
+        require_choice("share_embeddings", self.share_embeddings, ("all", "target", "none"))
+        require_boolean("copies", self.copies)
+        require_not_negative("coverage_weight", self.coverage_weight)
+        if self.target_vocabulary_size is not None:
+            require_positive_integer("target_vocabulary_size", self.target_vocabulary_size)
+        is_one_table = self.share_embeddings == "all"
+        if is_one_table and self.target_vocabulary_size not in (None, self.vocabulary_size):
+            raise ArgumentError(
+                "share_embeddings",
+                "'target' or 'none' with two vocabularies (vocabulary_size="
+                f"{self.vocabulary_size}, target_vocabulary_size={self.target_vocabulary_size})",
+                self.share_embeddings,
+                fix="Use share_embeddings='target'.",
+            )
+        if self.copies and not is_one_table:
+            raise ArgumentError(
+                "share_embeddings",
+                "'all' with `copies`, which needs one vocabulary for source and target",
+                self.share_embeddings,
+                fix="Use share_embeddings='all'.",
+            )
+
+
+def require_source_attention(config: ModelConfig, **uses: bool) -> None:
+    """Raises if the mechanism of `attention` cannot attend to a source step by step, or `uses`."""
+    config.require_usable("attention", cache=True, cross=True, **uses)

@@ -1,141 +1,230 @@
-"""Convolutional sequence to sequence: words know each other through windows."""
+"""Convolutional sequence-to-sequence models."""
 
 import dataclasses
-from typing import NamedTuple
+from typing import Any, ClassVar
 
 import keras
 import tensorflow as tf
 from keras import ops
 
-from keras_transformer._utils.checks import require_choice, require_positive_integer, require_rank
+from keras_transformer._utils.checks import require_choice, require_positive_integer
+from keras_transformer._utils.types import Shape
+from keras_transformer.layers.attention.mechanism import AttentionMechanism
+from keras_transformer.layers.call_helpers import as_tuple, with_extras
 from keras_transformer.layers.convolution import (
     ConvolutionalDecoderBlock,
     ConvolutionalEncoderBlock,
-    ConvolutionalMemory,
+    EncoderKeysAndValues,
 )
 from keras_transformer.layers.dropout import Dropout
-from keras_transformer.layers.positions import SCHEMES
-from keras_transformer.layers.transformer_block import as_tuple
-from keras_transformer.models.base import SourceModel
-from keras_transformer.models.config import SourceConfig
-from keras_transformer.models.decoder import StepwiseDecoder
-from keras_transformer.models.encoder import TokenReader
-from keras_transformer.models.heads import OutputHead, make_tables
+from keras_transformer.layers.positions import POSITION_ENCODINGS
+from keras_transformer.layers.token_embedding import TokenEmbedding
+from keras_transformer.models.base import Seq2SeqModel
+from keras_transformer.models.config import Seq2SeqConfig, require_source_attention
+from keras_transformer.models.encoder import EncoderOutput, SourceReader, Stack, cross_scores_spec
 
 
-class ValuedMemory(NamedTuple):
-    """A `Memory` whose values are not its states.
+@keras.saving.register_keras_serializable(package="keras_transformer")
+class ConvolutionalEncoder(Stack):
+    """A stack of convolutional blocks over embedded tokens.
 
-    Attributes:
-        states: `[B, S, M]`, the keys.
-        mask: boolean `[B, S]`, False for padding.
-        values: `[B, S, M]`.
-        ids: int32 `[B, S]`, the tokens themselves, for a decoder that copies them.
+    The outputs of n blocks depend on windows of n·(kernel_size - 1) + 1 tokens.
+
+    Args:
+        num_layers: Integer. Number of blocks.
+        kernel_size: Integer. Number of tokens in a window. Defaults to 3.
+        num_decoder_layers: Integer. Number of decoder layers that attend to the outputs, see
+            `EncoderKeysAndValues`. Defaults to 1.
+        positions: String. Name of the position encoding, or None. Defaults to "learned".
+        max_length: Integer. Number of positions of an encoding that has a limit. Defaults to 1024.
+        dropout: Float. Dropout rate of the embeddings and of each block's inputs. Defaults to 0.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
+
+    Call arguments:
+        inputs: Embedded tokens `[B, S, M]`, with an implicit mask.
+        training: Boolean. Whether to apply dropout.
+
+    Returns:
+        Keys, with the mask of `inputs`, and values, each `[B, S, M]`.
+
+    Example:
+
+    >>> keys, values = ConvolutionalEncoder(num_layers=2)(keras.Input((None, 64)))
+    >>> keys.shape, values.shape
+    ((None, None, 64), (None, None, 64))
     """
 
-    states: tf.Tensor
-    mask: tf.Tensor
-    values: tf.Tensor
-    ids: tf.Tensor
-
-
-class ConvolutionalEncoder(TokenReader):
-    """Blocks on top of each other: n of them see windows of n·(kernel_width - 1) + 1 tokens.
-
-    Args: see `TokenReader`; the config is a `ConvolutionalSeq2SeqConfig`.
-    """
-
-    def __init__(self, config, embedding, name="encoder", dtype=None):
-        super().__init__(config, embedding, name, dtype, config.position_scheme)
-        self.blocks = [
+    def __init__(
+        self,
+        num_layers: int,
+        kernel_size: int = 3,
+        num_decoder_layers: int = 1,
+        positions: str | None = "learned",
+        max_length: int = 1024,
+        dropout: float = 0.0,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(positions, max_length, dropout, **kwargs)
+        self.num_layers: int = require_positive_integer("num_layers", num_layers)
+        self.kernel_size: int = kernel_size
+        self.num_decoder_layers: int = num_decoder_layers
+        self.blocks: list[ConvolutionalEncoderBlock] = [
             ConvolutionalEncoderBlock(
-                config.kernel_width, config.dropout, name=f"{name}_{i}", dtype=dtype
+                kernel_size, dropout, name=f"block_{i}", dtype=self.dtype_policy
             )
-            for i in range(config.num_encoder_layers)
+            for i in range(num_layers)
         ]
-        self.memory = ConvolutionalMemory(
-            config.num_decoder_layers, name=f"{name}_memory", dtype=dtype
+        self.keys_and_values: EncoderKeysAndValues = EncoderKeysAndValues(
+            num_decoder_layers, name="keys_and_values", dtype=self.dtype_policy
         )
 
-    def __call__(self, ids, training=None):
-        """Keys, with an implicit mask, and values, each `[B, S, M]`, of tokens `[B, S]`."""
-        states = embedded = self.embed(ids, training)
+    def build(self, inputs_shape: Shape) -> None:
+        super().build(inputs_shape)
+        for block in self.blocks:
+            block.build(inputs_shape)
+
+    def call(self, inputs: Any, training: bool | None = None) -> Any:
+        states = embedded = self.dropout_layer(self.add_positions(inputs), training=training)
         for block in self.blocks:
             states = block(states, training=training)
-        return self.memory(states, embedded, training=training)
+        return self.keys_and_values(states, embedded, training=training)
 
-    def encode(self, ids):
-        """The `ValuedMemory` of tokens `[B, S]`."""
-        ids = require_rank("source", tf.convert_to_tensor(ids), {2: "B, S"})
-        keys, values = self(ids, training=False)
-        return ValuedMemory(keys, self.embedding.compute_mask(ids), values, ids)
+    def compute_output_spec(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+        return tuple(keras.KerasTensor(inputs.shape, dtype=self.compute_dtype) for _ in range(2))
 
 
-class ConvolutionalDecoder(StepwiseDecoder, TokenReader):
-    """Blocks on top of each other, each of which attends to the memory.
+@keras.saving.register_keras_serializable(package="keras_transformer")
+class ConvolutionalDecoder(Stack):
+    """A stack of causal convolutional blocks, each with attention to the encoder outputs.
 
-    Args: see `TokenReader`; the config is a `ConvolutionalSeq2SeqConfig`, and
-        head: the `OutputHead` that gives the logits.
+    Args:
+        num_layers: Integer. Number of blocks.
+        kernel_size: Integer. Number of tokens in a window. Defaults to 3.
+        attention: String, `AttentionMechanism` or serialized mechanism. Defaults to
+            "scaled_dot_product".
+        positions: String. Name of the position encoding, or None. Defaults to "learned".
+        max_length: Integer. Number of positions of an encoding that has a limit. Defaults to 1024.
+        dropout: Float. Dropout rate of the embeddings, of each block's inputs and of the outputs.
+            Defaults to 0.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
+
+    Call arguments:
+        inputs: Embedded tokens `[B, T, M]`; with a `state`, only the next ones.
+        encoder_outputs: Keys, with an implicit mask, and values, each `[B, S, M]`.
+        state: Dictionary of the model's decoder state, see `initial_state`.
+        return_attention_scores: Boolean. Whether to return as well a list of each block's attention
+            weights, `{"cross": [B, 1, T, S]}`. Defaults to False.
+        training: Boolean. Whether to apply dropout.
+
+    Returns:
+        Hidden states `[B, T, M]`, or a tuple of them, the attention weights and the new "layers" of
+        the state, as far as requested.
+
+    Example:
+
+    >>> x, keys, values = (keras.Input((None, 64)) for _ in range(3))
+    >>> ConvolutionalDecoder(num_layers=2)(x, (keys, values)).shape
+    (None, None, 64)
     """
 
-    def __init__(self, config, embedding, head, name="decoder", dtype=None):
-        super().__init__(config, embedding, name, dtype, config.position_scheme)
-        self.head = head
-        self.blocks = [
+    def __init__(
+        self,
+        num_layers: int,
+        kernel_size: int = 3,
+        attention: str | AttentionMechanism | dict[str, Any] = "scaled_dot_product",
+        positions: str | None = "learned",
+        max_length: int = 1024,
+        dropout: float = 0.0,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(positions, max_length, dropout, **kwargs)
+        self.num_layers: int = require_positive_integer("num_layers", num_layers)
+        self.kernel_size: int = kernel_size
+        self.blocks: list[ConvolutionalDecoderBlock] = [
             ConvolutionalDecoderBlock(
-                config.kernel_width,
-                config.mechanism("attention"),
-                config.dropout,
-                name=f"{name}_{i}",
-                dtype=dtype,
+                kernel_size, attention, dropout, name=f"block_{i}", dtype=self.dtype_policy
             )
-            for i in range(config.num_decoder_layers)
+            for i in range(num_layers)
         ]
-        self.last_dropout = Dropout(config.dropout, name=f"{name}_last_dropout", dtype=dtype)
+        self.output_dropout: Dropout = Dropout(
+            dropout, name="output_dropout", dtype=self.dtype_policy
+        )
 
-    def run(self, ids, memory, state, training, return_attention_scores):
-        """See `StepwiseDecoder.run`; the memory is keys and values, each `[B, S, M]`."""
-        key, value = (state["memory"]["states"], state["memory"]["values"]) if state else memory
-        position = state["position"] if state else 0
-        given = {"key_mask": state["memory"]["mask"], "offset": position} if state else {}
-        states = embedded = self.embed(ids, training, offset=position)
-        weights, caches = [], []
-        for i, block in enumerate(self.blocks):
-            states, *extras = as_tuple(
-                block(
-                    states,
-                    embedded,
-                    key,
-                    value,
-                    cache=state and state["layers"][i],
-                    return_attention_scores=return_attention_scores,
-                    training=training,
-                    **given,
-                )
+    def build(self, inputs_shape: Shape, encoder_outputs_shape: Any = None) -> None:
+        super().build(inputs_shape)
+        for block in self.blocks:
+            block.build(inputs_shape, inputs_shape, *encoder_outputs_shape)
+
+    def call(
+        self,
+        inputs: Any,
+        encoder_outputs: Any = None,
+        state: dict[str, Any] | None = None,
+        return_attention_scores: bool = False,
+        training: bool | None = None,
+    ) -> Any:
+        position, step_inputs = 0, {}
+        caches: list[Any] = [None] * self.num_layers
+        if state is None:
+            key, value = encoder_outputs
+        else:
+            source, position, caches = state["memory"], state["position"], state["layers"]
+            key, value = source["states"], source["values"]
+            step_inputs = {"key_mask": source["mask"], "offset": position}
+        states = embedded = self.dropout_layer(
+            self.add_positions(inputs, offset=position), training=training
+        )
+        scores, new_caches = [], []
+        for block, cache in zip(self.blocks, caches, strict=True):
+            results = block(
+                states,
+                embedded,
+                key,
+                value,
+                cache=cache,
+                return_attention_scores=return_attention_scores,
+                training=training,
+                **step_inputs,
             )
+            states, *extras = as_tuple(results)
             if return_attention_scores:
-                weights.append({"cross": ops.expand_dims(extras.pop(0), 1)})
-            caches += extras
-        return self.last_dropout(states, training=training), weights, caches
+                scores.append({"cross": ops.expand_dims(extras.pop(0), 1)})
+            new_caches += extras
+        return with_extras(
+            self.output_dropout(states, training=training),
+            scores if return_attention_scores else None,
+            None if state is None else new_caches,
+        )
 
-    def initial_state(self, batch_size, max_length, memory):
-        """The state before the first token; see `Decoder.initial_state`.
+    def _scores_spec(self, inputs: Any, encoder_outputs: Any) -> list[Any]:
+        key, _ = encoder_outputs
+        return cross_scores_spec(inputs, key, self.compute_dtype, count=self.num_layers)
 
-        Its "layers" are the last inputs of each block, `[B, kernel_width - 1, M]`, however long the
-        target becomes.
+    def initial_state(
+        self,
+        batch_size: int | tf.Tensor,
+        max_length: int | tf.Tensor | None,
+        encoder_output: EncoderOutput,
+    ) -> dict[str, Any]:
+        """Returns the decoder's part of a state before the first token.
+
+        "layers" are the last inputs of each block, `[B, kernel_size - 1, M]`, whatever the length
+        of the target; "memory" are the keys, values and mask of the source.
+
+        The arguments are those of `Decoder.initial_state`; `max_length` is not used.
         """
-        _, has_kernels = self.plan(max_length)
-        state = {
-            "position": tf.constant(0, tf.int32),
+        return {
             "layers": [block.initial_cache(batch_size) for block in self.blocks],
-            "memory": {name: getattr(memory, name) for name in ("states", "values", "mask")},
+            "memory": {n: getattr(encoder_output, n) for n in ("states", "values", "mask")},
         }
-        return {**state, **self.head.initial_state(batch_size, memory, has_kernels)}
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "attention": self.blocks[0].get_config()["attention"]}
 
 
 #: Sizes by name. `depth` is the number of blocks of encoder and decoder each.
-CONVOLUTIONAL_PRESETS = {
-    # Of the hidden_dim of the Transformer of that name.
+CONVOLUTIONAL_SIZES: dict[str, dict[str, Any]] = {
+    # As wide as the Transformer of the same name.
     "tiny": {"depth": 4, "hidden_dim": 128},
     # Gehring et al. 2017, section 5.6, for summaries
     "small": {"depth": 6, "hidden_dim": 256},
@@ -147,46 +236,63 @@ CONVOLUTIONAL_PRESETS = {
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ConvolutionalSeq2SeqConfig(SourceConfig):
-    """Settings of a `ConvolutionalSeq2Seq`.
+class ConvolutionalSeq2SeqConfig(Seq2SeqConfig):
+    """Settings of a `ConvolutionalSeq2Seq`, with the arguments of that class."""
 
-    Attributes: those of `SourceConfig`, and
-        kernel_width: number of tokens in a window. The paper's 3.
-        positions: scheme added to the embeddings, by its registered name; or "none".
-    """
-
-    kernel_width: int = 3
+    kernel_size: int = 3
     positions: str = "learned"
 
-    presets = CONVOLUTIONAL_PRESETS
+    sizes: ClassVar[dict[str, dict[str, Any]]] = CONVOLUTIONAL_SIZES
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
-        require_positive_integer("kernel_width", self.kernel_width)
-        require_choice("positions", self.positions, (*SCHEMES, "none"))
+        require_positive_integer("kernel_size", self.kernel_size)
+        require_choice("positions", self.positions, (*POSITION_ENCODINGS, "none"))
+        require_source_attention(self)
 
     @property
-    def position_scheme(self):
-        """The scheme that `positions` stands for, or None."""
+    def position_scheme(self) -> str | None:
         return None if self.positions == "none" else self.positions
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
-class ConvolutionalSeq2Seq(SourceModel):
+class ConvolutionalSeq2Seq(Seq2SeqModel):
     """Convolutions in encoder and decoder, with attention to the source in each decoder block.
 
-    Gehring et al. 2017, "Convolutional Sequence to Sequence Learning". A word is seen through the
-    windows that it is in: n blocks of a `kernel_width` k reach n·(k - 1) + 1 tokens, and only the
-    attention to the source reaches further. Inputs, outputs and decoding: see `SourceModel`.
+    Gehring et al. 2017, "Convolutional Sequence to Sequence Learning". The outputs of n blocks with
+    a `kernel_size` of k depend on windows of n·(k - 1) + 1 tokens; only the attention to the source
+    reaches further. Inputs, outputs and decoding are those of `Transformer`.
 
     Args:
-        config: a `ConvolutionalSeq2SeqConfig`.
-        dtype: dtype policy of all layers, such as "mixed_bfloat16".
-        name: of the model.
+        vocabulary_size: Integer. V, number of tokens.
+        hidden_dim: Integer. M, size of the hidden states. Defaults to 512.
+        max_length: Integer. Maximum length, where positions or caches have one. Defaults to 1024.
+        dropout: Float. Dropout rate of embeddings and blocks' inputs and outputs. Defaults to 0.1.
+        attention: String. Mechanism of the attention to the source, a name in
+            `keras_transformer.layers.MECHANISMS`; it has one head, and only the queries are
+            projected. Defaults to "scaled_dot_product".
+        attention_options: Dictionary. Arguments of the mechanism. Defaults to none.
+        padding_id: Integer. Token id that fills the rows of a batch. Defaults to 0.
+        unknown_id: Integer. Token id of what the vocabulary cannot spell. Defaults to 1.
+        start_id: Integer. Token id that the decoder starts with. Defaults to 2.
+        end_id: Integer. Token id that ends every source and target. Defaults to 3.
+        target_vocabulary_size: Integer. Number of target tokens. Defaults to `vocabulary_size`.
+        num_encoder_layers: Integer. Number of encoder blocks. Defaults to 4.
+        num_decoder_layers: Integer. Number of decoder blocks. Defaults to 4.
+        share_embeddings: String. Which embedding tables are one: "all" (source, target and output),
+            "target" (target and output) or "none". Defaults to "all".
+        copies: Boolean. Whether source tokens can be copied, see `PointerGenerator`. Needs
+            share_embeddings="all". Defaults to False.
+        coverage_weight: Float. Weight of a `CoverageLoss`; 0 for none. Defaults to 0.
+        kernel_size: Integer. Number of tokens in a window. Defaults to 3, as in the paper.
+        positions: String. Position encoding that is added to the embeddings, a name in
+            `keras_transformer.layers.POSITION_ENCODINGS`, or "none". Defaults to "learned".
+        dtype: Dtype policy of all layers, such as "mixed_bfloat16". Defaults to Keras' global one.
+        name: String. Name of the model.
 
     Example:
 
-    >>> model = ConvolutionalSeq2Seq.from_preset("tiny", vocabulary_size=1000, kernel_width=5)
+    >>> model = ConvolutionalSeq2Seq.from_size("tiny", vocabulary_size=1000, kernel_size=5)
     >>> state = model.initial_state(model.encode([[5, 6, 7, 3]]), max_length=20)
     >>> logits, state = model.step([2], state)
     >>> logits.shape
@@ -195,10 +301,33 @@ class ConvolutionalSeq2Seq(SourceModel):
 
     config_class = ConvolutionalSeq2SeqConfig
 
-    def __init__(self, config, dtype=None, **kwargs):
-        dtype = self.check(config, dtype)
-        tables = make_tables(config, dtype)
-        encoder = ConvolutionalEncoder(config, tables.source, dtype=dtype)
-        head = OutputHead(tables.output, dtype, config.copies, config.coverage_weight)
-        decoder = ConvolutionalDecoder(config, tables.target, head, dtype=dtype)
-        super().__init__(config, dtype, encoder, decoder, **kwargs)
+    @staticmethod
+    def make_reader(
+        config: ConvolutionalSeq2SeqConfig, embedding: TokenEmbedding, dtype: keras.DTypePolicy
+    ) -> SourceReader:
+        encoder = ConvolutionalEncoder(
+            config.num_encoder_layers,
+            config.kernel_size,
+            config.num_decoder_layers,
+            config.position_scheme,
+            config.max_length,
+            config.dropout,
+            dtype=dtype,
+            name="encoder",
+        )
+        return SourceReader(embedding, encoder)
+
+    @staticmethod
+    def make_decoder(
+        config: ConvolutionalSeq2SeqConfig, dtype: keras.DTypePolicy
+    ) -> ConvolutionalDecoder:
+        return ConvolutionalDecoder(
+            config.num_decoder_layers,
+            config.kernel_size,
+            config.mechanism("attention"),
+            config.position_scheme,
+            config.max_length,
+            config.dropout,
+            dtype=dtype,
+            name="decoder",
+        )

@@ -1,161 +1,352 @@
-"""Tokens to a memory."""
+"""The Transformer's encoder, and the base of all stacks of layers over embedded tokens."""
 
-from typing import NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import keras
 import tensorflow as tf
 
-from keras_transformer._utils.checks import require_rank
-from keras_transformer.layers import EncoderBlock, TreeDepthEncoding, TreePositions
+from keras_transformer._utils.checks import (
+    require_boolean,
+    require_choice,
+    require_positive_integer,
+    require_rank,
+    require_rate,
+)
+from keras_transformer._utils.configuration import ConfiguredLayer
+from keras_transformer._utils.errors import UserError
+from keras_transformer._utils.types import Shape
+from keras_transformer.layers import (
+    EncoderBlock,
+    PositionEncoding,
+    TokenEmbedding,
+    TreeDepthEncoding,
+    TreePositions,
+)
+from keras_transformer.layers.call_helpers import symbolic_like
 from keras_transformer.layers.dropout import Dropout
 from keras_transformer.layers.normalization import make_normalization
-from keras_transformer.layers.positions import SCHEMES, make_positions
+from keras_transformer.layers.positions import POSITION_ENCODINGS
+from keras_transformer.layers.transformer_block import TransformerBlock
 
 
-class TokenReader:
-    """Embedding, positions and dropout.
-
-    Encoders and decoders are plain objects that hold Keras layers. Called with symbolic tensors
-    they lay the graph of a functional model; called with real ones they run the same layers. That
-    is how training, encoding and decoding step by step share one forward pass.
-
-    Args:
-        config: a `SequenceConfig`.
-        embedding: the `TokenEmbedding` that reads the tokens.
-        name: prefix of the layers' names.
-        dtype: their dtype policy.
-        scheme: the scheme of positions by its registered name, or None.
-    """
-
-    def __init__(self, config, embedding, name, dtype, scheme):
-        self.config = config
-        self.embedding = embedding
-        self.positions = None
-        if scheme is not None:
-            bound = {"max_length": config.max_length} if SCHEMES[scheme].is_bounded else {}
-            self.positions = make_positions(scheme, name=f"{name}_positions", dtype=dtype, **bound)
-        self.dropout = Dropout(config.dropout, name=f"{name}_dropout", dtype=dtype)
-
-    def embed(self, ids, training=None, **where):
-        """Embedded tokens `[B, T, M]`; `where` tells their positions, see `place`."""
-        return self.dropout(self.place(self.embedding(ids), **where), training=training)
-
-    def place(self, embedded, **where):
-        """Vectors `[B, T, M]` that are marked with their positions, see `PositionEncoding`."""
-        return embedded if self.positions is None else self.positions(embedded, **where)
-
-
-class Stack(TokenReader):
-    """What reads the tokens before a stack of blocks, and the last normalization after it.
-
-    Args: see `TokenReader`; the config is a `ModelConfig`, and
-        field: its field that names the mechanism of the blocks' self-attention.
-    """
-
-    def __init__(self, config, embedding, name, dtype, field="attention"):
-        super().__init__(config, embedding, name, dtype, config.position_scheme_beside(field))
-        self.field = field
-        self.norm = None
-        if config.normalize_first:  # nothing has normalized the last block's sum yet
-            self.norm = make_normalization(
-                config.normalization, epsilon=config.epsilon, name=f"{name}_norm", dtype=dtype
-            )
-
-    def finish(self, states):
-        """What leaves the stack, `[B, T, M]`."""
-        return states if self.norm is None else self.norm(states)
-
-
-class Memory(NamedTuple):
-    """What an encoder made of a batch of sequences.
+class EncoderOutput(NamedTuple):
+    """The result of encoding a batch of sequences.
 
     Attributes:
-        states: `[B, S, M]`.
+        states: hidden states `[B, S, M]`; for convolutional models, the keys of the attention.
         mask: boolean `[B, S]`, False for padding.
-        ids: int32 `[B, S]`, the tokens themselves, for a decoder that copies them.
+        ids: int32 `[B, S]`, the tokens, for a decoder that copies them.
+        values: `[B, S, M]`, the values of the attention where they are not the `states`.
     """
 
     states: tf.Tensor
     mask: tf.Tensor
     ids: tf.Tensor | None = None
+    values: tf.Tensor | None = None
 
 
-class MemoryMaker:
-    """What all encoders share: called with ids, they give states; `encode` gives a `Memory`."""
+class Stack(ConfiguredLayer):
+    """Base of encoders and decoders: positions and dropout for embedded tokens.
 
-    def encode(self, ids, **reading):
-        """The `Memory` of tokens `[B, S]`; `reading` goes to the call."""
-        ids = require_rank("source", tf.convert_to_tensor(ids), {2: "B, S"})
-        states = self(ids, training=False, **reading)
-        return Memory(states, self.embedding.compute_mask(ids), ids)
+    A stack takes embedded tokens `[B, T, M]`, with an implicit mask. It has no embedding, because
+    several stacks and the output layer of a model may share one. `blocks` are its layers.
 
-
-class Encoder(MemoryMaker, Stack):
-    """A stack of encoder blocks.
-
-    Args: see `Stack`, and
-        num_layers: number of blocks.
-        tree_positions: what it knows about trees, see `TransformerConfig`.
+    Args:
+        positions: String. Name of the position encoding, or None.
+        max_length: Integer. Number of positions of an encoding that has a limit.
+        dropout: Float. Dropout rate of the embeddings and of the outputs of layers.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
     """
 
     def __init__(
-        self, config, embedding, num_layers, name="encoder", dtype=None, tree_positions="none"
-    ):
-        super().__init__(config, embedding, name, dtype, config.encoder_field)
-        self.trees = self.structure = None
-        if tree_positions != "none":
-            self.trees = TreePositions(tree_positions, name=f"{name}_trees", dtype=dtype)
-        if tree_positions in ("absolute", "both"):
-            self.structure = TreeDepthEncoding(name=f"{name}_structure", dtype=dtype)
-        self.blocks = [
-            EncoderBlock(**config.block_settings(self.field), name=f"{name}_{i}", dtype=dtype)
-            for i in range(num_layers)
+        self, positions: str | None, max_length: int, dropout: float, **kwargs: Any
+    ) -> None:
+        # Keras would cast every argument to half precision, and states may contain sums.
+        super().__init__(autocast=False, **kwargs)
+        self.max_length: int = require_positive_integer("max_length", max_length)
+        self.dropout: float = require_rate("dropout", dropout)
+        self.positions: PositionEncoding | None = None
+        if positions is not None:
+            kind = POSITION_ENCODINGS[require_choice("positions", positions, POSITION_ENCODINGS)]
+            limit = {"max_length": max_length} if kind.has_max_length else {}
+            self.positions = kind(name="positions", dtype=self.dtype_policy, **limit)
+        self.dropout_layer: Dropout = Dropout(self.dropout, name="dropout", dtype=self.dtype_policy)
+        self.supports_masking = True
+
+    def build(self, inputs_shape: Shape) -> None:
+        if self.positions is not None:
+            self.positions.build(inputs_shape)
+        self.built = True
+
+    def add_positions(self, inputs: Any, **kwargs: Any) -> Any:
+        """Returns inputs `[B, T, M]` with their positions added, see `PositionEncoding.call`."""
+        return inputs if self.positions is None else self.positions(inputs, **kwargs)
+
+    def require_space(self, ids: tf.Tensor, state: dict[str, Any]) -> tf.Tensor:
+        """Returns token ids `[B, T]` after checking that a decoder's state has space for them."""
+        return ids
+
+    def compute_output_shape(self, inputs_shape: Shape, *args: Any, **kwargs: Any) -> Shape:
+        return inputs_shape
+
+    def compute_output_spec(
+        self,
+        inputs: Any,
+        encoder_outputs: Any = None,
+        state: dict[str, Any] | None = None,
+        return_attention_scores: bool = False,
+        **kwargs: Any,
+    ) -> Any:
+        states = keras.KerasTensor(inputs.shape, dtype=self.compute_dtype)
+        if not return_attention_scores:
+            return states
+        return states, self._scores_spec(inputs, encoder_outputs)
+
+    def _scores_spec(self, inputs: Any, encoder_outputs: Any) -> list[Any]:
+        """Returns symbolic attention weights of each block."""
+        raise NotImplementedError
+
+    def get_config(self) -> dict[str, Any]:
+        positions = None if self.positions is None else self.positions.registered_name
+        return {**super().get_config(), "positions": positions}
+
+
+class TransformerStack(Stack):
+    """Base of `Encoder` and `Decoder`: Transformer blocks, and a last normalization in pre-norm.
+
+    Args: those of `Encoder`; `block_settings` are further arguments of the blocks.
+    """
+
+    #: Class of the blocks.
+    block_class: ClassVar[type[TransformerBlock]]
+
+    def __init__(
+        self,
+        num_layers: int,
+        num_heads: int,
+        intermediate_dim: int,
+        *,
+        positions: str | None = "sinusoidal",
+        max_length: int = 1024,
+        dropout: float = 0.0,
+        **block_settings: Any,
+    ) -> None:
+        layer_names = {"name", "dtype", "trainable"} & block_settings.keys()
+        layer_settings = {name: block_settings.pop(name) for name in layer_names}
+        super().__init__(positions, max_length, dropout, **layer_settings)
+        self.num_layers: int = require_positive_integer("num_layers", num_layers)
+        self._block_settings: dict[str, Any] = {
+            "num_heads": num_heads,
+            "intermediate_dim": intermediate_dim,
+            "dropout": dropout,
+            **block_settings,
+        }
+        self.norm: keras.layers.Layer | None = None
+        if block_settings.get("normalize_first", True):  # in post-norm, the last block normalizes
+            self.norm = make_normalization(
+                block_settings.get("normalization", "layer"),
+                epsilon=block_settings.get("epsilon", 1e-6),
+                name="norm",
+                dtype=self.dtype_policy,
+            )
+
+    def _make_blocks(self) -> None:
+        settings = {**self._block_settings, "dtype": self.dtype_policy}
+        self.blocks: list[Any] = [
+            self.block_class(**settings, name=f"block_{i}") for i in range(self.num_layers)
         ]
 
-    def __call__(self, ids, training=None, return_attention_scores=False, words=None, heads=None):
-        """States `[B, S, M]` of tokens `[B, S]`, with an implicit mask.
+    def _build_blocks(self, inputs_shape: Shape, *other_shapes: Shape) -> None:
+        Stack.build(self, inputs_shape)
+        for block in self.blocks:
+            block.build(inputs_shape, *other_shapes)
+        if self.norm is not None:
+            self.norm.build(inputs_shape)
 
-        With `return_attention_scores`, also a list of each block's attention weights `[B, H, S, S]`. Where
-        the encoder reads trees, `words` and `heads` tell them, see `TreePositions`.
-        """
-        places = self._places(words, heads)
-        states = self.embed(ids, training, depths=places.get("depths"))
-        relations, weights = places.get("relations"), []
+    def get_config(self) -> dict[str, Any]:
+        block_config = self.blocks[0].get_config()
+        for name in keras.layers.Layer().get_config():
+            block_config.pop(name, None)
+        return {**super().get_config(), **block_config}
+
+
+@keras.saving.register_keras_serializable(package="keras_transformer")
+class Encoder(TransformerStack):
+    """A stack of encoder blocks over embedded tokens.
+
+    Vaswani et al. 2017, "Attention Is All You Need", section 3.1.
+
+    Masking: padding is hidden by the implicit Keras mask of `inputs`, which the output carries on.
+
+    Args:
+        num_layers: Integer. Number of blocks.
+        num_heads: Integer. H, number of attention heads.
+        intermediate_dim: Integer. F, size of the feed-forward networks' inner layer.
+        positions: String. Name of the position encoding in
+            `keras_transformer.layers.POSITION_ENCODINGS`, or None. Defaults to "sinusoidal".
+        max_length: Integer. Number of positions of an encoding that has a limit. Defaults to 1024.
+        dropout: Float. Dropout rate of the inputs and of sublayers' outputs. Defaults to 0.
+        tree_depths: Boolean. Whether to add a `TreeDepthEncoding`. Defaults to False.
+        name: String. Name of the layer.
+        dtype: Dtype policy of the layer and all its parts.
+        trainable: Boolean. Whether the weights are trained. Defaults to True.
+        **block_settings: Further arguments of `EncoderBlock`, such as `attention`.
+
+    Call arguments:
+        inputs: Embedded tokens `[B, S, M]`.
+        depths: Integers `[B, S]`, with `tree_depths`.
+        relations: Integers `[B, S, S]`, for a mechanism that reads relations.
+        return_attention_scores: Boolean. Whether to return as well a list of the attention weights
+            `[B, H, S, S]` of each block. Defaults to False.
+        mask: Boolean `[B, S]`, False for padding. Defaults to the implicit mask of `inputs`.
+        inputs_mask: The same; Keras uses this name if there are several tensors.
+        training: Boolean. Whether to apply dropout.
+
+    Returns:
+        Hidden states `[B, S, M]`, or a tuple of them and the attention weights.
+
+    Example:
+
+    >>> x = keras.Input((None, 64))
+    >>> y = Encoder(num_layers=2, num_heads=4, intermediate_dim=256)(x)
+    >>> keras.Model(x, y).output_shape
+    (None, None, 64)
+    """
+
+    block_class = EncoderBlock
+
+    def __init__(
+        self,
+        num_layers: int,
+        num_heads: int,
+        intermediate_dim: int,
+        *,
+        tree_depths: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(num_layers, num_heads, intermediate_dim, **kwargs)
+        self.tree_depths: bool = require_boolean("tree_depths", tree_depths)
+        self.depth_encoding: TreeDepthEncoding | None = None
+        if tree_depths:
+            self.depth_encoding = TreeDepthEncoding(name="depths", dtype=self.dtype_policy)
+        self._make_blocks()
+
+    def build(self, inputs_shape: Shape) -> None:
+        if self.depth_encoding is not None:
+            self.depth_encoding.build(inputs_shape)
+        self._build_blocks(inputs_shape)
+
+    def call(
+        self,
+        inputs: Any,
+        depths: Any = None,
+        relations: Any = None,
+        return_attention_scores: bool = False,
+        mask: Any = None,
+        inputs_mask: Any = None,
+        training: bool | None = None,
+    ) -> Any:
+        states = self.add_positions(inputs)
+        if self.depth_encoding is not None:
+            states = self.depth_encoding(states, positions=depths)
+        states, scores = self.dropout_layer(states, training=training), []
         for block in self.blocks:
             states = block(
                 states,
                 return_attention_scores=return_attention_scores,
                 relations=relations,
+                mask=inputs_mask if mask is None else mask,
                 training=training,
             )
             if return_attention_scores:
-                states, block_weights = states
-                weights.append(block_weights)
-        states = self.finish(states)
-        return (states, weights) if return_attention_scores else states
+                states, block_scores = states
+                scores.append(block_scores)
+        if self.norm is not None:
+            states = self.norm(states)
+        return (states, scores) if return_attention_scores else states
 
-    def place(self, embedded, depths=None, **where):
-        placed = super().place(embedded, **where)
-        return placed if depths is None else self.structure(placed, positions=depths)
+    def _scores_spec(self, inputs: Any, encoder_outputs: Any) -> list[Any]:
+        _, scores = self.blocks[0].compute_output_spec(inputs, return_attention_scores=True)
+        return [symbolic_like(scores) for _ in self.blocks]
 
-    def _places(self, words, heads):
-        """Where the tokens lie in their trees, by name; nothing where that is not read."""
-        if self.trees is None:
-            if words is not None or heads is not None:
-                raise ValueError(
-                    "This model reads no trees, and got `source_words` or `source_heads`. Leave "
-                    "them out, or make it with tree_positions='absolute', 'relative' or 'both'."
+
+def cross_scores_spec(inputs: Any, keys: Any, dtype: str, count: int) -> list[Any]:
+    """Returns symbolic attention weights `{"cross": [B, 1, T, S]}` of `count` layers."""
+    shape = (inputs.shape[0], 1, inputs.shape[1], keys.shape[1])
+    return [{"cross": keras.KerasTensor(shape, dtype=dtype)} for _ in range(count)]
+
+
+class SourceReader:
+    """Hidden states from token ids: embedding, tree positions and encoder.
+
+    Called with symbolic tensors it builds the graph of a functional model; called with real ones it
+    runs the same layers.
+
+    Args:
+        embedding: The `TokenEmbedding` of the source.
+        encoder: A `Stack` such as `Encoder`.
+        tree_positions: The `TreePositions` of a model that reads trees. Defaults to None.
+    """
+
+    def __init__(
+        self,
+        embedding: TokenEmbedding,
+        encoder: Stack,
+        tree_positions: TreePositions | None = None,
+    ) -> None:
+        self.embedding: TokenEmbedding = embedding
+        self.encoder: Stack = encoder
+        self.tree_positions: TreePositions | None = tree_positions
+
+    @property
+    def further_inputs(self) -> tuple[str, ...]:
+        """Returns the names of the inputs beside the token ids."""
+        return () if self.tree_positions is None else ("source_words", "source_heads")
+
+    def __call__(
+        self,
+        source: Any,
+        source_words: Any = None,
+        source_heads: Any = None,
+        training: bool | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Returns the outputs of the encoder for token ids `[B, S]`, with an implicit mask.
+
+        The arguments are those of `Seq2SeqModel.encode`, and call arguments of the encoder.
+        """
+        tree_inputs = self._tree_inputs(source_words, source_heads)
+        return self.encoder(self.embedding(source), training=training, **tree_inputs, **kwargs)
+
+    def encode(
+        self, source: Any, source_words: Any = None, source_heads: Any = None
+    ) -> EncoderOutput:
+        """Returns the `EncoderOutput` of token ids `[B, S]`; see the call for the arguments."""
+        source = require_rank("source", tf.convert_to_tensor(source), {2: "B, S"})
+        outputs = self(source, source_words, source_heads, training=False)
+        states, values = outputs if isinstance(outputs, tuple) else (outputs, None)
+        return EncoderOutput(states, self.embedding.compute_mask(source), source, values)
+
+    def _tree_inputs(self, words: Any, heads: Any) -> dict[str, Any]:
+        """Returns the depths and distances of tokens in trees, as the encoder's call takes them."""
+        given = [each is not None for each in (words, heads)]
+        if self.tree_positions is None:
+            if any(given):
+                raise UserError(
+                    "This model reads no trees, and got `source_words` or `source_heads`.",
+                    fix="Leave them out, or set tree_positions='absolute', 'relative' or 'both'.",
                 )
             return {}
-        if words is None or heads is None:
-            raise ValueError(
-                f"This model reads the trees of its source (tree_positions={self.trees.kind!r}): "
-                "it needs `source_words`, [B, S] like the source, and `source_heads`, [B, W]; got "
-                f"{'neither' if words is heads is None else 'one of them'}. See `TreeBatches`."
+        if not all(given):
+            raise UserError(
+                f"This model reads trees (tree_positions={self.tree_positions.kind!r}): it needs "
+                "`source_words`, [B, S] like the source, and `source_heads`, [B, W]; got "
+                f"{'one' if any(given) else 'none'} of them.",
+                fix="Batch the data with `TreeBatches`.",
             )
-        return self.trees(_as_ids(words), _as_ids(heads))
+        return self.tree_positions(_as_integers(words), _as_integers(heads))
 
 
-def _as_ids(numbers):
-    """Whole numbers as a tensor that layers take; symbolic ones as they are."""
+def _as_integers(numbers: Any) -> Any:
+    """Returns numbers as an int32 tensor; symbolic tensors are returned as they are."""
     return numbers if isinstance(numbers, keras.KerasTensor) else tf.cast(numbers, tf.int32)

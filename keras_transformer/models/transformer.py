@@ -1,148 +1,165 @@
-"""The Transformer: an encoder, and a decoder that attends to what it made."""
+"""The Transformer: an encoder, and a decoder that attends to its outputs."""
 
 import dataclasses
+from typing import Any
 
 import keras
 import tensorflow as tf
 
 from keras_transformer._utils.checks import require_choice
+from keras_transformer._utils.errors import ArgumentError
+from keras_transformer.layers import TokenEmbedding, TreePositions
 from keras_transformer.layers.attention import MECHANISMS
 from keras_transformer.layers.tree_positions import KINDS
-from keras_transformer.models.base import SourceModel
-from keras_transformer.models.config import ModelConfig
+from keras_transformer.models.base import Seq2SeqModel
+from keras_transformer.models.config import BlockModelConfig, Seq2SeqConfig
 from keras_transformer.models.decoder import Decoder
-from keras_transformer.models.encoder import Encoder
-from keras_transformer.models.heads import (
-    OutputHead,
-    make_tables,
-    require_shareable,
-    require_usable_output,
-)
+from keras_transformer.models.encoder import Encoder, SourceReader
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TransformerConfig(ModelConfig):
-    """Settings of a `Transformer`; by default those of the paper's base model.
+class TransformerConfig(BlockModelConfig, Seq2SeqConfig):
+    """Settings of a `Transformer`, with the arguments of that class.
 
-    Attributes: those of `ModelConfig`, and
-        target_vocabulary_size: number of target tokens, where they are not the source's.
-        num_encoder_layers, num_decoder_layers: numbers of blocks.
-        encoder_attention, encoder_attention_options: mechanism of the encoder's self-attention,
-            where it is not `attention`. With `tree_positions` "relative" or "both" it must read
-            relations, and is "structural" where nothing else is said.
-        decoder_attention, decoder_attention_options: mechanism of the decoder's self-attention,
-            where it is not `attention`: one that cannot hide the future, such as "linformer" or
-            "big_bird", is for encoders only.
-        cross_attention, cross_attention_options: mechanism from decoder to encoder.
-        share_embeddings: which tables are one: "all" (source, target and output), "target" (target
-            and output) or "none".
-        copies: whether tokens of the source can be copied, see `PointerGenerator`; needs one
-            vocabulary for both, as `share_embeddings="all"` does.
-        coverage_weight: of the loss for attending to the same place again; 0 for none. Why coverage
-            is no input of the attention here, as in `RecurrentSeq2Seq`, is told by `CoverageLoss`.
-        tree_positions: what the encoder knows about the dependency trees of its sentences:
-            "absolute", the depth of each token, see `TreeDepthEncoding`; "relative", the distance
-            of each two, see `StructuralAttention`; "both"; or "none". The trees come as two more inputs,
-            "source_words" and "source_heads", see `TreePositions`.
+    The defaults are those of the base model of Vaswani et al. 2017.
     """
 
-    target_vocabulary_size: int | None = None
     num_encoder_layers: int = 6
     num_decoder_layers: int = 6
     encoder_attention: str | None = None
-    encoder_attention_options: dict = dataclasses.field(default_factory=dict)
+    encoder_attention_options: dict[str, Any] = dataclasses.field(default_factory=dict)
     decoder_attention: str | None = None
-    decoder_attention_options: dict = dataclasses.field(default_factory=dict)
+    decoder_attention_options: dict[str, Any] = dataclasses.field(default_factory=dict)
     cross_attention: str = "scaled_dot_product"
-    cross_attention_options: dict = dataclasses.field(default_factory=dict)
-    share_embeddings: str = "all"
-    copies: bool = False
-    coverage_weight: float = 0.0
+    cross_attention_options: dict[str, Any] = dataclasses.field(default_factory=dict)
     tree_positions: str = "none"
     normalize_first: bool = False
 
-    depth_fields = ("num_encoder_layers", "num_decoder_layers")
-
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
         require_choice("tree_positions", self.tree_positions, ("none", *KINDS))
-        is_left_open = self.encoder_attention is None
-        if self.reads_distances and is_left_open and not MECHANISMS[self.attention].reads_relations:
+        reads_relations = MECHANISMS[self.attention].supports_relations
+        if self.reads_distances and self.encoder_attention is None and not reads_relations:
             object.__setattr__(self, "encoder_attention", "structural")
         for side in ("encoder", "decoder"):
             self._require_no_options_alone(side)
-        self.require_usable(self.encoder_field, has_relations=self.reads_distances)
+        self.require_usable(self.encoder_field, relations=self.reads_distances)
         self._require_usable_decoder()
-        self.require_usable("cross_attention", is_cross=True)
-        require_shareable(self)
-        require_usable_output(self)
+        self.require_usable("cross_attention", cross=True)
 
     @property
-    def mechanism_fields(self):
-        """The names of the fields that name a mechanism."""
+    def mechanism_fields(self) -> tuple[str, ...]:
         fields = (self.encoder_field, self.decoder_field, "cross_attention")
         return tuple(dict.fromkeys(fields))
 
     @property
-    def source_fields(self):
+    def source_fields(self) -> tuple[str, ...]:
         return self.encoder_field, "cross_attention"
 
     @property
-    def reads_trees(self):
-        """Whether the trees of the source are among the inputs."""
+    def reads_trees(self) -> bool:
+        """Returns whether the dependency trees of the source are among the inputs."""
         return self.tree_positions != "none"
 
     @property
-    def reads_distances(self):
-        """Whether the encoder knows the distance of each two tokens in their tree."""
+    def reads_distances(self) -> bool:
+        """Returns whether the encoder reads the distance of each two tokens in their tree."""
         return self.tree_positions in ("relative", "both")
 
     @property
-    def encoder_field(self):
-        """The field that names the mechanism of the encoder's self-attention."""
+    def encoder_field(self) -> str:
         return "attention" if self.encoder_attention is None else "encoder_attention"
 
     @property
-    def decoder_field(self):
-        """The field that names the mechanism of the decoder's self-attention."""
+    def decoder_field(self) -> str:
         return "attention" if self.decoder_attention is None else "decoder_attention"
 
-    def _require_no_options_alone(self, side):
+    def _require_no_options_alone(self, side: str) -> None:
         field = f"{side}_attention"
-        if getattr(self, field) is None and getattr(self, f"{field}_options"):
-            raise ValueError(
-                f"`{field}_options` are those of `{field}`, which is not given. Without it, the "
-                f"{side} has `attention` and `attention_options`."
+        options = getattr(self, f"{field}_options")
+        if getattr(self, field) is None and options:
+            raise ArgumentError(
+                f"{field}_options",
+                f"empty without `{field}`",
+                options,
+                fix=f"Set `{field}`, or use `attention_options`.",
             )
 
-    def _require_usable_decoder(self):
+    def _require_usable_decoder(self) -> None:
         try:
-            self.require_usable(self.decoder_field, is_causal=True)
-        except ValueError as error:
+            self.require_usable(self.decoder_field, causal=True)
+        except ArgumentError as error:
             if self.decoder_attention is not None:
                 raise
-            raise ValueError(
-                f"{error} Or give the decoder another than the encoder: `decoder_attention`."
-            ) from error
+            fix = f"{error.fix} Or set another mechanism for the decoder: `decoder_attention`."
+            raise ArgumentError(error.argument, error.expected, error.got, fix=fix) from error
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
-class Transformer(SourceModel):
+class Transformer(Seq2SeqModel):
     """Encoder and decoder (Vaswani et al. 2017, "Attention Is All You Need").
 
-    A functional model: inputs `{"source": [B, S], "target": [B, T]}`, integer ids padded with
-    `padding_id`; outputs logits `[B, T, V]` of the token after each of `target`. For decoding it
-    answers `encode`, `initial_state` and `step`, with the same layers. With `tree_positions`,
-    inputs have `"source_words": [B, S]` and `"source_heads": [B, W]` too, see `TreePositions`.
+    A functional model with inputs `{"source": [B, S], "target": [B, T]}`, token ids that are padded
+    with `padding_id`, and logits `[B, T, V]` of the token after each of `target`. For decoding it
+    has `encode`, `initial_state` and `step`, which use the same layers; `generate` searches. With
+    `tree_positions`, inputs have `"source_words": [B, S]` and `"source_heads": [B, W]` as well, see
+    `TreePositions`.
 
     Args:
-        config: a `TransformerConfig`.
-        dtype: dtype policy of all layers, such as "mixed_bfloat16".
-        name: of the model.
+        vocabulary_size: Integer. V, number of tokens.
+        hidden_dim: Integer. M, size of the hidden states. Defaults to 512.
+        max_length: Integer. Maximum length, where positions or caches have one. Defaults to 1024.
+        dropout: Float. Dropout rate of embeddings and sublayers' outputs. Defaults to 0.1.
+        attention: String. Mechanism of self-attention, a name in
+            `keras_transformer.layers.MECHANISMS`. Defaults to "scaled_dot_product".
+        attention_options: Dictionary. Arguments of the mechanism. Defaults to none.
+        padding_id: Integer. Token id that fills the rows of a batch. Defaults to 0.
+        unknown_id: Integer. Token id of what the vocabulary cannot spell. Defaults to 1.
+        start_id: Integer. Token id that the decoder starts with. Defaults to 2.
+        end_id: Integer. Token id that ends every source and target. Defaults to 3.
+        intermediate_dim: Integer. F, inner size of the feed-forward networks. Defaults to 2048.
+        num_heads: Integer. H, number of attention heads; must divide `hidden_dim`. Defaults to 8.
+        num_key_value_heads: Integer. Number of heads of keys and values. Defaults to `num_heads`.
+        positions: String. Position encoding, a name in `layers.POSITION_ENCODINGS`; "none"; or
+            "auto": "none" beside a mechanism that encodes positions, else "sinusoidal". Defaults to
+            "auto".
+        feed_forward: String. A name in `layers.FEED_FORWARDS`. Defaults to "dense".
+        feed_forward_options: Dictionary. Further arguments of it. Defaults to none.
+        activation: String or function. Activation, see `FeedForward`. Defaults to "relu".
+        normalization: String. "layer" or "rms". Defaults to "layer".
+        normalize_first: Boolean. Pre-norm (True) or post-norm (False). Defaults to False.
+        attention_dropout: Float. Dropout rate of the attention weights. Defaults to 0.
+        activation_dropout: Float. Dropout rate inside the feed-forward networks. Defaults to 0.
+        use_bias: Boolean. Whether projections and dense layers have biases. Defaults to True.
+        epsilon: Float. Added to the variance in normalizations. Defaults to 1e-6.
+        target_vocabulary_size: Integer. Number of target tokens. Defaults to `vocabulary_size`.
+        num_encoder_layers: Integer. Number of encoder blocks. Defaults to 6.
+        num_decoder_layers: Integer. Number of decoder blocks. Defaults to 6.
+        share_embeddings: String. Which embedding tables are one: "all" (source, target and output),
+            "target" (target and output) or "none". Defaults to "all".
+        copies: Boolean. Whether source tokens can be copied, see `PointerGenerator`. Needs
+            share_embeddings="all". Defaults to False.
+        coverage_weight: Float. Weight of a `CoverageLoss`; 0 for none. Defaults to 0.
+        encoder_attention: String. Mechanism of the encoder's self-attention. Defaults to
+            `attention`; with `tree_positions` "relative" or "both" to "structural", unless
+            `attention` reads relations.
+        encoder_attention_options: Dictionary. Arguments of the mechanism. Defaults to none.
+        decoder_attention: String. Mechanism of the decoder's self-attention. Needed where
+            `attention` cannot hide the future, as "linformer" and "big_bird". Defaults to
+            `attention`.
+        decoder_attention_options: Dictionary. Arguments of the mechanism. Defaults to none.
+        cross_attention: String. Mechanism of the decoder's attention to the encoder. Defaults to
+            "scaled_dot_product".
+        cross_attention_options: Dictionary. Arguments of the mechanism. Defaults to none.
+        tree_positions: String. What the encoder knows about the dependency trees of its sentences:
+            "absolute", the depth of each token, see `TreeDepthEncoding`; "relative", the distance
+            of each two, see `StructuralAttention`; "both"; or "none". Defaults to "none".
+        dtype: Dtype policy of all layers, such as "mixed_bfloat16". Defaults to Keras' global one.
+        name: String. Name of the model.
 
     Example:
 
-    >>> model = Transformer.from_preset("tiny", vocabulary_size=1000)
+    >>> model = Transformer.from_size("tiny", vocabulary_size=1000)
     >>> state = model.initial_state(model.encode([[5, 6, 7, 3]]), max_length=20)
     >>> logits, state = model.step([2], state)
     >>> logits.shape
@@ -151,64 +168,46 @@ class Transformer(SourceModel):
 
     config_class = TransformerConfig
 
-    def __init__(self, config, dtype=None, **kwargs):
-        dtype = self.check(config, dtype)
-        tables = make_tables(config, dtype)
+    @staticmethod
+    def make_reader(
+        config: TransformerConfig, embedding: TokenEmbedding, dtype: keras.DTypePolicy
+    ) -> SourceReader:
         encoder = Encoder(
-            config,
-            tables.source,
             config.num_encoder_layers,
+            **config.stack_settings(config.encoder_field),
+            tree_depths=config.tree_positions in ("absolute", "both"),
             dtype=dtype,
-            tree_positions=config.tree_positions,
+            name="encoder",
         )
-        decoder = Decoder(
-            config,
-            tables.target,
-            OutputHead(tables.output, dtype, config.copies, config.coverage_weight),
-            config.num_decoder_layers,
-            dtype=dtype,
-            cross_attention=config.mechanism("cross_attention"),
-        )
-        further_inputs = ("source_words", "source_heads") if config.reads_trees else ()
-        super().__init__(config, dtype, encoder, decoder, further_inputs, **kwargs)
+        trees = None
+        if config.reads_trees:
+            trees = TreePositions(config.tree_positions, name="tree_positions", dtype=dtype)
+        return SourceReader(embedding, encoder, trees)
 
     @staticmethod
-    def lay(encoder, decoder, source, target, source_words=None, source_heads=None):
-        memory = encoder(source, words=source_words, heads=source_heads)
-        return decoder(target, memory, source=source)
-
-    def encode(self, source, source_words=None, source_heads=None):
-        """The `Memory` of source tokens `[B, S]`, and of their trees where the model reads them.
-
-        Args:
-            source: int32 `[B, S]`.
-            source_words, source_heads: see `TreePositions`.
-        """
-        return self.encoder.encode(source, words=source_words, heads=source_heads)
-
-    def alignment(self, source, target, source_words=None, source_heads=None):
-        """What each target token attends to in the source, `[B, T, S]`; see
-        `StepwiseDecoder.alignment`."""
-        memory = self.encoder(
-            tf.convert_to_tensor(source), training=False, words=source_words, heads=source_heads
+    def make_decoder(config: TransformerConfig, dtype: keras.DTypePolicy) -> Decoder:
+        return Decoder(
+            config.num_decoder_layers,
+            **config.stack_settings(config.decoder_field),
+            cross_attention=config.mechanism("cross_attention"),
+            dtype=dtype,
+            name="decoder",
         )
-        return self.decoder.alignment(self._decoder_weights(target, memory))
 
-    def attention_weights(self, source, target, source_words=None, source_heads=None):
-        """All attention weights of a pass: `[B, N, H, ·, ·]` for N blocks, by name.
+    def attention_weights(
+        self, source: Any, target: Any, source_words: Any = None, source_heads: Any = None
+    ) -> dict[str, tf.Tensor]:
+        """Returns all attention weights of a forward pass: `[B, N, H, ·, ·]` for N blocks, by name.
 
-        "encoder" `[…, S, S]`, "decoder" `[…, T, T]` and "cross" `[…, T, S]`.
+        They are "encoder" `[…, S, S]`, "decoder" `[…, T, T]` and "cross" `[…, T, S]`. The arguments
+        are those of `alignment`.
         """
-        states, encoder = self.encoder(
-            tf.convert_to_tensor(source),
-            training=False,
-            return_attention_scores=True,
-            words=source_words,
-            heads=source_heads,
+        outputs, encoder = self._encoder_outputs(
+            source, source_words, source_heads, return_attention_scores=True
         )
-        decoder = self._decoder_weights(target, states)
+        decoder = self._decoder_scores(target, outputs)
         return {
             "encoder": tf.stack(encoder, axis=1),
-            "decoder": tf.stack([weights["self"] for weights in decoder], axis=1),
-            "cross": tf.stack([weights["cross"] for weights in decoder], axis=1),
+            "decoder": tf.stack([scores["self"] for scores in decoder], axis=1),
+            "cross": tf.stack([scores["cross"] for scores in decoder], axis=1),
         }

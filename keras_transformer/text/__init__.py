@@ -1,42 +1,47 @@
-"""Strings to ids and back, in the graph; learning a vocabulary.
+"""Tokenizers as graph operations, their special ids, and learning of vocabularies.
 
-Every module of this package is imported, so that a tokenizer in a file of its own registers itself.
+Names are imported on first use (PEP 562): `SpecialIds` is available without TensorFlow.
 """
 
-import importlib
-import pkgutil
+from typing import TYPE_CHECKING
 
-from keras_transformer.text.byte_tokenizer import ByteTokenizer
-from keras_transformer.text.learning import learn_tokenizer
-from keras_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
-from keras_transformer.text.tokenizer import (
-    END_ID,
-    PADDING_ID,
-    START_ID,
-    UNKNOWN_ID,
-    Tokenizer,
-    load_tokenizer,
-    registered_tokenizers,
-    tokenizer_class,
+from keras_transformer._utils.lazy import import_lazily
+
+if TYPE_CHECKING:
+    from keras_transformer.text.bytes_tokenizer import ByteTokenizer
+    from keras_transformer.text.learning import check_learning, learn_tokenizer
+    from keras_transformer.text.registry import registered_tokenizers, tokenizer_class
+    from keras_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
+    from keras_transformer.text.special_ids import SpecialIds
+    from keras_transformer.text.tokenizer import Tokenizer, load_tokenizer
+    from keras_transformer.text.tokenizer_pair import TokenizerPair
+    from keras_transformer.text.word_numbers import NO_HEAD, number_words
+    from keras_transformer.text.wordpiece_tokenizer import WordPieceTokenizer
+
+import_lazily(
+    __name__,
+    {
+        "bytes_tokenizer": "ByteTokenizer",
+        "learning": "check_learning learn_tokenizer",
+        "registry": "registered_tokenizers tokenizer_class",
+        "sentencepiece_tokenizer": "SentencePieceTokenizer",
+        "special_ids": "SpecialIds",
+        "tokenizer": "Tokenizer load_tokenizer",
+        "tokenizer_pair": "TokenizerPair",
+        "word_numbers": "NO_HEAD number_words",
+        "wordpiece_tokenizer": "WordPieceTokenizer",
+    },
 )
-from keras_transformer.text.tokenizer_pair import TokenizerPair
-from keras_transformer.text.word_numbers import NO_HEAD, number_words
-from keras_transformer.text.wordpiece_tokenizer import WordPieceTokenizer
-
-for _module in pkgutil.iter_modules(__path__):
-    importlib.import_module(f"{__name__}.{_module.name}")
 
 __all__ = [
-    "END_ID",
     "NO_HEAD",
-    "PADDING_ID",
-    "START_ID",
-    "UNKNOWN_ID",
     "ByteTokenizer",
     "SentencePieceTokenizer",
+    "SpecialIds",
     "Tokenizer",
     "TokenizerPair",
     "WordPieceTokenizer",
+    "check_learning",
     "learn_tokenizer",
     "load_tokenizer",
     "number_words",

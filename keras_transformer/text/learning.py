@@ -1,62 +1,163 @@
-"""From the lines of a corpus to a tokenizer."""
+"""Learning of a tokenizer from the lines of a corpus."""
 
 import contextlib
 import inspect
 import random
 import sys
 import warnings
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 from keras_transformer._utils.checks import (
     require_choice,
     require_integer,
     require_positive_integer,
 )
+from keras_transformer._utils.console import is_plain
 from keras_transformer._utils.errors import UserError
-from keras_transformer.text.tokenizer import FIRST_PIECE_ID, tokenizer_class
+from keras_transformer.text.registry import tokenizer_class
+from keras_transformer.text.special_ids import SpecialIds
+from keras_transformer.text.tokenizer import Report, Tokenizer
 
-# Long documents are cut here, so that a bound on the passages is also a bound on memory.
+#: Characters of a passage at most, so that a limit on passages is also a limit on memory.
 LONGEST_PASSAGE = 250
-REPORT_EVERY = 10_000
+_REPORT_EVERY = 10_000
 
 
-def sample_passages(lines, maximum, report):
+def learn_tokenizer(
+    name: str,
+    lines: Iterable[str],
+    vocabulary_size: int,
+    *,
+    maximum_passages: int = 200_000,
+    special_ids: SpecialIds | None = None,
+    progress: Report | None = None,
+    **options: Any,
+) -> Tokenizer:
+    """Learns a vocabulary from text and returns a tokenizer with it.
+
+    The same lines and arguments give the same tokenizer, byte for byte, on any number of cores.
+    Nothing is written to disk; use `Tokenizer.save`. If the text has too few pieces, the vocabulary
+    is smaller than requested, and a warning gives its size.
+
+    >>> lines = ["a rose is a rose is a rose"] * 3
+    >>> tokenizer = learn_tokenizer("bytes", lines, 260, progress=lambda *_: None)
+    >>> tokenizer.tokenize(lines).shape
+    TensorShape([3, None])
+
+    Args:
+        name: String. Registered name of the kind: `"sentencepiece"`, `"wordpiece"` or `"bytes"`.
+        lines: Iterable of strings, read once. For a vocabulary that source and target share, the
+            lines of both.
+        vocabulary_size: Integer. Wanted number of ids, special ids included.
+        maximum_passages: Integer. A larger corpus is sampled down to this number of passages; a
+            passage is a line, or a part of a line of more than 250 characters. A unigram model
+            needs about 25 bytes of memory for each of their characters. Defaults to 200,000.
+        special_ids: `SpecialIds` of the tokenizer. Defaults to `SpecialIds()`.
+        progress: Callable `progress(stage, done, total)`; `total` is None if it is unknown. By
+            default a progress bar on a terminal, and a plain line elsewhere.
+        **options: Options of the kind: `model` for `"sentencepiece"`, `lowercase` for
+            `"wordpiece"`.
+    """
+    special_ids = special_ids or SpecialIds()
+    limits = {"maximum_passages": maximum_passages, "special_ids": special_ids}
+    check_learning(name, vocabulary_size, **limits, **options)
+    if isinstance(lines, str | bytes):
+        raise UserError(
+            "`lines` must be many strings, such as a list or an open file; got a single one, "
+            f"{lines[:40]!r}."
+        )
+    title = f"Learning a {name} vocabulary of {vocabulary_size}"
+    context = learning_progress(title) if progress is None else contextlib.nullcontext(progress)
+    with context as report:
+
+        def read_passages() -> list[str]:
+            passages = sample_passages(lines, maximum_passages, report)
+            if not passages:
+                raise UserError("There is nothing to learn a vocabulary from: no line has text.")
+            return passages
+
+        kind = tokenizer_class(name)
+        tokenizer = kind.learn(read_passages, vocabulary_size, report, special_ids, **options)
+    if tokenizer.vocabulary_size < vocabulary_size:
+        warnings.warn(
+            f"The {name} vocabulary has {tokenizer.vocabulary_size} ids, fewer than the "
+            f"{vocabulary_size} requested: this text has no more pieces. Learn from more text, or "
+            f"request {tokenizer.vocabulary_size}.",
+            stacklevel=2,
+        )
+    return tokenizer
+
+
+def check_learning(
+    name: str,
+    vocabulary_size: int,
+    *,
+    maximum_passages: int = 200_000,
+    special_ids: SpecialIds | None = None,
+    **options: Any,
+) -> int | None:
+    """Checks the arguments of `learn_tokenizer` without reading text or creating tensors.
+
+    >>> check_learning("bytes", 260)
+    260
+
+    Args:
+        name: String. Registered name of the kind.
+        vocabulary_size: Integer. Wanted number of ids, special ids included.
+        maximum_passages: Integer. Maximum number of passages. Defaults to 200,000.
+        special_ids: `SpecialIds` of the tokenizer. Defaults to `SpecialIds()`.
+        **options: Options of the kind.
+
+    Returns:
+        The vocabulary size if the kind has a fixed one, else None.
+    """
+    kind = tokenizer_class(name)
+    special_ids = special_ids or SpecialIds()
+    require_integer("vocabulary_size", vocabulary_size, minimum=len(special_ids.ids) + 1)
+    require_positive_integer("maximum_passages", maximum_passages)
+    parameters = set(inspect.signature(kind.learn).parameters)
+    known = parameters - set(inspect.signature(Tokenizer.learn).parameters)
+    for option in options:
+        if not known:
+            raise UserError(f"A {name!r} tokenizer has no options; got {option!r}.")
+        require_choice("option", option, known)
+    return kind.check_learning(vocabulary_size, special_ids, **options)
+
+
+def sample_passages(lines: Iterable[str], maximum: int, report: Report) -> list[str]:
     """Returns at most `maximum` passages of `lines`, which are read once.
 
-    A passage is a line, or a part of a line of more than 250 characters. Blank ones are left
-    out. When there are more than `maximum`, each has the same chance to be taken (reservoir
+    A passage is a line, or a part of a line of more than 250 characters. Blank passages are left
+    out. If there are more than `maximum`, each has the same chance of being selected (reservoir
     sampling: Vitter 1985, algorithm R), and the same lines always give the same sample.
 
     >>> sample_passages(["a line", "", "another"], 10, lambda *_: None)
     ['a line', 'another']
-
-    Args:
-        lines: An iterable of strings.
-        maximum: The most passages to return.
-        report: A callable `report(stage, done, total)`.
     """
     generator = random.Random(0)
-    sample = []
+    sample: list[str] = []
     seen = 0
     line_count = 0
     for line_count, line in enumerate(lines, start=1):
         if not isinstance(line, str):
             raise UserError(f"`lines` must give strings; line {line_count} is {line!r}.")
-        for passage in cut_line(line.rstrip("\r\n")):
+        for passage in split_line(line.rstrip("\r\n")):
             seen += 1
             if len(sample) < maximum:
                 sample.append(passage)
             elif (place := generator.randrange(seen)) < maximum:
                 sample[place] = passage
-        if line_count % REPORT_EVERY == 0:
+        if line_count % _REPORT_EVERY == 0:
             report("Reading lines", line_count, None)
     report("Reading lines", line_count, line_count)
     return sample
 
 
-def cut_line(line):
-    """Yields the parts of `line`: at most 250 characters, cut between words where possible.
+def split_line(line: str) -> Iterator[str]:
+    """Yields parts of `line` of at most 250 characters, split between words where possible.
 
-    >>> [len(part) for part in cut_line("word " * 100)]
+    >>> [len(part) for part in split_line("word " * 100)]
     [249, 250]
     """
     start = 0
@@ -72,103 +173,28 @@ def cut_line(line):
 
 
 @contextlib.contextmanager
-def learning_progress(title):
-    """Yields a callable `report(stage, done, total)` that shows how far the learning is.
+def learning_progress(title: str) -> Iterator[Report]:
+    """Yields a callback `report(stage, done, total)` that shows progress on standard error.
 
-    It writes to standard error. On a terminal a line moves, and vanishes at the end. Elsewhere (a
-    file, a pipe, a dumb terminal) there is one plain line, `title`.
-
-    Args:
-        title: What is being done, e.g. "Learning a sentencepiece vocabulary of 8000".
+    On a terminal it shows a progress bar, which is erased at the end. Elsewhere (a file, a pipe, a
+    dumb terminal) it prints one plain line, `title`.
     """
     from rich.console import Console
 
     console = Console(stderr=True)
-    if not console.is_terminal or console.is_dumb_terminal:
+    if is_plain(console):
         print(title, file=sys.stderr, flush=True)
         yield lambda stage, done, total: None
         return
 
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.completed:,}"),
-        TimeElapsedColumn(),
-    )
+    texts = TextColumn("{task.description}"), TextColumn("{task.completed:,}")
+    columns = (SpinnerColumn(), texts[0], BarColumn(), texts[1], TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task(title, total=None)
 
-        def report(stage, done, total):
+        def report(stage: str, done: int, total: int | None) -> None:
             bar.update(task, description=f"{title}: {stage}", completed=done, total=total)
 
         yield report
-
-
-def learn_tokenizer(
-    name, lines, vocabulary_size, *, maximum_passages=200_000, progress=None, **options
-):
-    """Learns a vocabulary from text and returns a tokenizer that has it.
-
-    The same lines and arguments give the same tokenizer, byte for byte, on any number of cores.
-    Nothing is written: see `Tokenizer.save`. When the text has no more pieces to give, the
-    vocabulary is smaller than asked, and a warning says how large it is.
-
-    >>> lines = ["a rose is a rose is a rose"] * 3
-    >>> tokenizer = learn_tokenizer("bytes", lines, 260, progress=lambda *_: None)
-    >>> tokenizer.tokenize(lines).shape
-    TensorShape([3, None])
-
-    Args:
-        name: The registered name of the kind: `"sentencepiece"`, `"wordpiece"` or `"bytes"`.
-        lines: An iterable of strings, read once. For a vocabulary that source and target share, the
-            lines of both.
-        vocabulary_size: The number of ids wanted, the four special ones included.
-        maximum_passages: A larger corpus is sampled down to so many lines, or parts of lines where
-            they have more than 250 characters. A unigram model needs about 25 bytes of memory for
-            each of their characters.
-        progress: A callable `progress(stage, done, total)`; `total` is None where nobody knows it.
-            By default a moving line on a terminal, and one plain line elsewhere.
-        **options: What this kind lets one choose; see its class.
-    """
-    kind = tokenizer_class(name)
-    require_integer("vocabulary_size", vocabulary_size, minimum=FIRST_PIECE_ID + 1)
-    require_positive_integer("maximum_passages", maximum_passages)
-    _require_options(kind, options)
-    if isinstance(lines, str | bytes):
-        raise UserError(
-            "`lines` must be many strings, for example a list or an open file; got a single one, "
-            f"{lines[:40]!r}."
-        )
-    title = f"Learning a {name} vocabulary of {vocabulary_size}"
-    shown = learning_progress(title) if progress is None else contextlib.nullcontext(progress)
-    with shown as report:
-
-        def read_passages():
-            passages = sample_passages(lines, maximum_passages, report)
-            if not passages:
-                raise UserError(
-                    "There is nothing to learn a vocabulary from: no line has any text."
-                )
-            return passages
-
-        tokenizer = kind.learn(read_passages, vocabulary_size, report, **options)
-    if tokenizer.vocabulary_size < vocabulary_size:
-        warnings.warn(
-            f"The {name} vocabulary has {tokenizer.vocabulary_size} ids, fewer than the "
-            f"{vocabulary_size} asked for: there is no more to learn from this text. Learn from "
-            f"more text, or ask for {tokenizer.vocabulary_size}.",
-            stacklevel=2,
-        )
-    return tokenizer
-
-
-def _require_options(kind, options):
-    parameters = inspect.signature(kind.learn).parameters
-    known = set(parameters) - {"read_passages", "vocabulary_size", "report"}
-    for option in options:
-        if not known:
-            raise UserError(f"A {kind.registered_name!r} tokenizer has no options; got {option!r}.")
-        require_choice("option", option, known)

@@ -1,4 +1,4 @@
-"""Learning a SentencePiece model that gives every string back."""
+"""SentencePiece tokenizer: its graph operations, random segmentation, and learning of models."""
 
 import functools
 import hashlib
@@ -8,7 +8,9 @@ import pathlib
 import re
 import tempfile
 import threading
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import tensorflow as tf
@@ -20,136 +22,45 @@ from keras_transformer._utils.checks import (
     require_rate,
 )
 from keras_transformer._utils.errors import UserError
-from keras_transformer.text.tokenizer import FIRST_PIECE_ID, Tokenizer, as_strings
+from keras_transformer._utils.types import Path
+from keras_transformer.text.special_ids import SPECIAL_NAMES, SpecialIds
+from keras_transformer.text.tokenizer import Passages, Report, Strings, Tokenizer, as_strings
 
+#: Algorithms of `learn_tokenizer("sentencepiece", …)`.
+MODELS = ("unigram", "bpe")
 
-class SentencePieceOps(tf.Module):
-    """A SentencePiece model in the graph.
+# Names of the special ids in the model. They contain a space, but in the text, where the library
+# looks for names, all spaces have become "▁". So no text contains one of these names.
+CONTROL_PIECES = tuple(name.replace(">", " >") for name in SPECIAL_NAMES)
 
-    It does what `tensorflow_text.SentencepieceTokenizer` does, with one difference. There the model
-    belongs to a kernel of TensorFlow's eager runtime and goes with it: after `tf.random.set_seed`,
-    which throws the kernels away, every tokenizer fails with "Resource … does not exist". Here the
-    model has a name, by which it stays.
+# SentencePiece writes a space as "▁" and would read a "▁" of the text as a space. Therefore the
+# model itself replaces "▁" by U+0010 (the control character "data link escape") and "_", and U+0010
+# by itself and "P", and `detokenize` reverses both. Code points in hex, as the library reads them.
+_ESCAPES = "2581\t10 5F\n10\t10 50\n"
+_UNESCAPES = "10 5F\t2581\n10 50\t10\n"
 
-    Args:
-        model: The bytes of the model.
-    """
-
-    def __init__(self, model):
-        super().__init__()
-        self._model = _ModelResource(model)
-
-    def pieces(self):
-        """Returns the pieces in the order of their ids, a string tensor [V]."""
-        handle = self._model.resource_handle
-        size = _ops().sentencepiece_vocab_size_op(handle)
-        return _ops().sentencepiece_id_to_string_op(handle, tf.range(size))
-
-    def split(self, strings):
-        """Returns the ids of strings [B], an int32 RaggedTensor [B, None]."""
-        values, row_splits = _ops().sentencepiece_tokenize_op(
-            self._model.resource_handle,
-            strings,
-            nbest_size=0,
-            alpha=1.0,
-            add_bos=False,
-            add_eos=False,
-            reverse=False,
-            out_type=tf.int32,
-        )
-        return tf.RaggedTensor.from_row_splits(values, row_splits, validate=False)
-
-    def join(self, ids):
-        """Returns the strings [B] of ids, an int32 RaggedTensor [B, None]."""
-        return _ops().sentencepiece_detokenize_op(
-            self._model.resource_handle,
-            ids.values,
-            ids.row_splits,
-            add_bos=False,
-            add_eos=False,
-            reverse=False,
-        )
-
-
-class _ModelResource(tf.saved_model.experimental.TrackableResource):
-    """The model as TensorFlow holds it, made anew wherever a SavedModel is loaded."""
-
-    def __init__(self, model):
-        super().__init__()
-        self._bytes = model
-        # Equal models may share a place; different ones never do.
-        self._shared_name = f"sentencepiece_{hashlib.sha256(model).hexdigest()}"
-        # Made at once, so that a model that is none is refused here.
-        _ = self.resource_handle
-
-    def _create_resource(self):
-        return _ops().sentencepiece_op(model=self._bytes, shared_name=self._shared_name)
-
-
-def _ops():
-    from tensorflow_text.python.ops import sentencepiece_tokenizer
-
-    return sentencepiece_tokenizer.gen_sentencepiece_tokenizer
-
+# The number of threads determines the last digits of unigram's sums of probabilities, and with them
+# the pieces. This is the library's default, used on every machine.
+_THREADS = 16
 
 # The sentencepiece library has one seed for the whole process.
 _SEEDING = threading.Lock()
 
 
-class SentencePieceSampler:
-    """Cuts texts at random: subword regularization for a unigram model, BPE-dropout for BPE.
-
-    References: Kudo 2018, "Subword regularization: improving neural network translation models with
-    multiple subword candidates", section 3.3; Provilkov et al. 2020, "BPE-dropout: simple and
-    effective subword regularization".
-
-    Args:
-        model: The bytes of a SentencePiece model.
-    """
-
-    def __init__(self, model):
-        import sentencepiece
-        from sentencepiece import sentencepiece_model_pb2
-
-        trainer = sentencepiece_model_pb2.ModelProto.FromString(model).trainer_spec
-        self._is_bpe = trainer.model_type == trainer.BPE
-        self._set_seed = sentencepiece.set_random_generator_seed
-        self._encode = sentencepiece.SentencePieceProcessor(model_proto=model).encode
-
-    def sample(self, texts, seed, alpha=None):
-        """Returns a list of ids for each of `texts`; it depends on the arguments alone."""
-        seed = require_integer("seed", seed, minimum=0)
-        if self._is_bpe:
-            alpha = require_rate("alpha", 0.1 if alpha is None else alpha)
-        else:
-            alpha = require_positive("alpha", 0.2 if alpha is None else alpha)
-        # The library seeds the generator of a thread when that thread first draws from it, and
-        # never again: hence a new thread for each call.
-        with _SEEDING, ThreadPoolExecutor(max_workers=1) as new_thread:
-            return new_thread.submit(self._sample_here, texts, seed, alpha).result()
-
-    def _sample_here(self, texts, seed, alpha):
-        # 32 bits of the seed, whatever its size. All ones would mean "seed from the clock".
-        self._set_seed(int(np.random.SeedSequence(seed).generate_state(1)[0]) % (2**32 - 1))
-        return [
-            self._encode(text, enable_sampling=True, nbest_size=-1, alpha=alpha) for text in texts
-        ]
-
-
 class SentencePieceTokenizer(Tokenizer, registered_name="sentencepiece"):
-    """Cuts text into the pieces of a SentencePiece model (unigram or BPE), with tensorflow-text.
+    """Tokenizer with the pieces of a SentencePiece model (unigram or BPE).
 
-    Every string of valid Unicode comes back exactly, spaces at both ends, line breaks, control
-    characters and U+2581 "▁" included: nothing is normalized, and what the vocabulary cannot spell
-    is spelt in bytes, so that nothing is unknown. Bytes that are not UTF-8 are replaced by U+FFFD,
-    as `bytes.decode("utf-8", "replace")` does.
+    Every string of valid Unicode is restored exactly, including spaces at both ends, line breaks,
+    control characters and U+2581 "▁": nothing is normalized, and text that the vocabulary cannot
+    spell is spelled in bytes, so nothing is unknown. Bytes that are not UTF-8 are replaced by
+    U+FFFD, as by `bytes.decode("utf-8", "replace")`.
 
-    A space belongs to the piece that follows it and is shown there as "▁". One space is put before
-    each string, so that a word is cut alike at the start and in the middle, and taken away again by
-    `detokenize`.
+    A space belongs to the piece that follows it and is shown there as "▁". `tokenize` adds a space
+    before each string, so that a word has the same pieces at the start and in the middle;
+    `detokenize` removes it.
 
     Learn one with `learn_tokenizer("sentencepiece", lines, vocabulary_size)`. Its option is
-    `model`: `"unigram"` (the default, and the one whose random cuts have probabilities) or `"bpe"`
+    `model`: `"unigram"` (the default, whose random segmentations have probabilities) or `"bpe"`
     (learned about ten times faster).
 
     >>> from keras_transformer.text import learn_tokenizer
@@ -166,137 +77,239 @@ class SentencePieceTokenizer(Tokenizer, registered_name="sentencepiece"):
     translation of rare words with subword units" (BPE).
 
     Args:
-        model: The bytes of a model that `learn_tokenizer` made.
+        model: Bytes of a model that `learn_tokenizer` made.
+        special_ids: `SpecialIds`. Defaults to those of the model. Required if ids have several
+            roles, because a model stores one role for each id.
     """
 
-    file_name = "sentencepiece.model"
+    file_name: ClassVar[str | None] = "sentencepiece.model"
 
-    def __init__(self, model):
+    def __init__(self, model: bytes, special_ids: SpecialIds | None = None) -> None:
         self._model = bytes(model)
         with tf.init_scope():
             try:
-                self._ops = SentencePieceOps(self._model)
+                self._ops = _SentencePieceOps(self._model)
                 pieces = self._ops.pieces().numpy()
             except tf.errors.OpError as error:
                 raise UserError(
-                    "These bytes are not a SentencePiece model. Learn one with `learn_tokenizer`."
+                    "These bytes are not a SentencePiece model.", fix=_FIX_MODEL
                 ) from error
         names = [piece.decode() for piece in pieces]
-        if tuple(names[:FIRST_PIECE_ID]) != CONTROL_PIECES:
-            raise UserError(
-                f"A SentencePiece model of another making: ids 0 to 3 must be {CONTROL_PIECES}; "
-                f"they are {tuple(names[:FIRST_PIECE_ID])}. Learn one with `learn_tokenizer`."
-            )
-        super().__init__(names[FIRST_PIECE_ID:])
+        special_ids = _check_special_ids(names, special_ids)
+        super().__init__(np.delete(np.array(names, object), special_ids.ids), special_ids)
 
-    def normalize(self, strings):
+    def normalize(self, strings: Strings) -> tf.Tensor:
         return tf.strings.unicode_transcode(strings, "UTF-8", "UTF-8", errors="replace")
 
-    def sample(self, strings, seed, alpha=None):
-        """Returns ids as `tokenize` does, but each text is cut at random: for training only.
+    def sample(self, strings: Strings, seed: int, alpha: float | None = None) -> tf.RaggedTensor:
+        """Returns the ids of a random segmentation, for training only.
 
-        The result depends on the arguments alone, whatever runs before or beside it. It is no graph
-        op: it runs in Python, with the sentencepiece library, one call at a time.
+        The result depends on the arguments alone. It runs in Python, not in the graph, one call at
+        a time. References: Kudo 2018, section 3.3; Provilkov et al. 2020, "BPE-dropout".
 
         Args:
-            strings: Strings [B]: a list or a tensor.
-            seed: A whole number of at least 0.
-            alpha: For a unigram model the power to which the probability of a cut is raised, 0.2 by
-                default; the smaller, the wilder. For a BPE model the share of merges that are left
-                out, 0.1 by default as in the paper; the larger, the wilder.
+            strings: Strings `[B]`.
+            seed: Non-negative integer.
+            alpha: Float. For a unigram model the power to which the probability of a segmentation
+                is raised: smaller is more random; defaults to 0.2. For a BPE model the rate of
+                merges that are dropped: larger is more random; defaults to 0.1, as in the paper.
         """
-        texts = self._after_a_space(as_strings(strings)).numpy()
-        rows = self._sampler.sample(texts, seed, alpha)
+        texts = self._add_space(as_strings(strings)).numpy()
+        require_integer("seed", seed, minimum=0)
+        if self._processor.is_bpe:
+            alpha = require_rate("alpha", 0.1 if alpha is None else alpha)
+        else:
+            alpha = require_positive("alpha", 0.2 if alpha is None else alpha)
+        # The library seeds a thread's generator when the thread first uses it, and never again, so
+        # each call has a thread of its own.
+        with _SEEDING, ThreadPoolExecutor(max_workers=1) as new_thread:
+            rows = new_thread.submit(self._processor.sample, texts, seed, alpha).result()
         return tf.RaggedTensor.from_row_lengths(
             np.fromiter(itertools.chain.from_iterable(rows), np.int32),
             row_lengths=np.fromiter(map(len, rows), np.int64),
         )
 
-    def spellings(self, strings):
+    def spellings(self, strings: Strings) -> tf.RaggedTensor:
         return tf.strings.regex_replace(super().spellings(strings), "\u2581", " ")
 
-    def word_sizes(self, words):
-        """Bytes, as the model sees them: with a space before each word, "▁" and U+0010 escaped."""
+    def word_sizes(self, words: tf.RaggedTensor) -> tf.RaggedTensor:
+        """Returns the bytes of each word as the model sees it: with a space before it and with "▁"
+        and U+0010 escaped.
+        """
         texts = self.normalize(words.values)
         escaped = tf.strings.regex_replace(tf.strings.regex_replace(texts, "\x10", "10"), "▁", "10")
         return words.with_values(tf.strings.length(escaped) + 1)
 
-    def _sizes_of_pieces(self):
-        for piece in self.vocabulary()[FIRST_PIECE_ID:]:
+    def _sizes_of_pieces(self) -> Iterable[int]:
+        vocabulary = self.vocabulary()
+        for piece in (vocabulary[number] for number in self.piece_ids):
             is_byte = re.fullmatch(r"<0x[0-9A-F]{2}>", piece)
             yield 1 if is_byte else len(piece.replace("▁", " ").encode())
 
     @functools.cached_property
-    def _sampler(self):
-        return SentencePieceSampler(self._model)
+    def _processor(self) -> "_Processor":
+        return _Processor(self._model)
 
-    def _after_a_space(self, strings):
+    def _add_space(self, strings: tf.Tensor) -> tf.Tensor:
         strings = self.normalize(strings)
         is_empty = tf.equal(strings, "")
         return tf.where(is_empty, strings, tf.strings.join([" ", strings]))
 
-    def _split(self, strings):
-        return self._ops.split(self._after_a_space(strings))
+    def _split(self, strings: tf.Tensor) -> tf.RaggedTensor:
+        return self._ops.split(self._add_space(strings))
 
-    def _join(self, ids):
+    def _join(self, ids: tf.RaggedTensor) -> tf.Tensor:
         return tf.strings.regex_replace(self._ops.join(ids), r"\A ", "")
 
-    def to_bytes(self):
+    def to_bytes(self) -> bytes:
         return self._model
 
     @classmethod
-    def from_bytes(cls, content, settings, origin):
+    def from_bytes(
+        cls, content: bytes, settings: dict[str, Any], special_ids: SpecialIds, origin: Path
+    ) -> Self:
         try:
-            return cls(content)
+            return cls(content, special_ids)
         except UserError as error:
-            raise UserError(f"{origin}: {error}") from error
+            raise error.at(origin) from error
 
     @classmethod
-    def learn(cls, read_passages, vocabulary_size, report, model="unigram"):
+    def check_learning(
+        cls, vocabulary_size: int, special_ids: SpecialIds, model: str = "unigram"
+    ) -> None:
         require_choice("model", model, MODELS)
+        if max(special_ids.ids) >= vocabulary_size:
+            limit = f"`vocabulary_size`, {vocabulary_size}"
+            raise UserError(f"The special ids must be below {limit}; got {special_ids}.")
+
+    @classmethod
+    def learn(
+        cls,
+        read_passages: Passages,
+        vocabulary_size: int,
+        report: Report,
+        special_ids: SpecialIds,
+        model: str = "unigram",
+    ) -> Self:
         passages = read_passages()
         report("Learning pieces", 0, None)
-        return cls(learn_model(passages, vocabulary_size, model))
+        return cls(learn_model(passages, vocabulary_size, model, special_ids), special_ids)
 
 
-MODELS = ("unigram", "bpe")
-
-# Names of ids 0 to 3 inside the model. They hold a space, and no text does at the place where names
-# are looked up: there all spaces have become "▁". So nothing that anybody writes is one of them.
-CONTROL_PIECES = ("<padding >", "<unknown >", "<start >", "<end >")
-
-# SentencePiece writes a space as "▁" and would read a "▁" of the text as a space. Therefore the
-# model itself rewrites "▁" on the way in as U+0010 (the control character "data link escape") and
-# "_", U+0010 as itself and "P", and undoes both on the way out. Code points in hex, as the library
-# reads its rules.
-ESCAPES = "2581\t10 5F\n10\t10 50\n"
-UNESCAPES = "10 5F\t2581\n10 50\t10\n"
-
-# Unigram sums probabilities thread by thread, so the number of threads decides about the last
-# digits and with them the pieces. It is the library's default, whatever the machine has.
-THREADS = 16
+_FIX_MODEL = "Learn one with `learn_tokenizer`."
 
 
-def learn_model(passages, vocabulary_size, model):
-    """Returns the bytes of a model; the same passages give the same bytes.
+def _check_special_ids(names: list[str], special_ids: SpecialIds | None) -> SpecialIds:
+    """Returns the special ids of a model with the given names of pieces.
 
-    Args:
-        passages: An iterable of non-empty strings.
-        vocabulary_size: The most ids the model may have; it has fewer when the text has no more to
-            give.
-        model: One of `MODELS`.
+    The model must agree with `special_ids` if they are given.
     """
+    found = {number: name for number, name in enumerate(names) if name in CONTROL_PIECES}
+    if special_ids is None:
+        roles = {name: number for number, name in found.items()}
+        if roles.keys() != set(CONTROL_PIECES):
+            raise UserError(
+                f"The model has special pieces {sorted(roles)} and must have {CONTROL_PIECES}.",
+                fix="Learn one with `learn_tokenizer`, or give `special_ids`.",
+            )
+        return SpecialIds(*(roles[name] for name in CONTROL_PIECES))
+    wanted = _control_names(special_ids)
+    if found != wanted:
+        problem = f"The model has special pieces {found} and must have {wanted}."
+        raise UserError(problem, fix=_FIX_MODEL)
+    return special_ids
+
+
+def _control_names(special_ids: SpecialIds) -> dict[int, str]:
+    """Returns the name of each special id inside a model."""
+    control_piece: dict[str, str] = dict(zip(SPECIAL_NAMES, CONTROL_PIECES, strict=True))
+    return {number: control_piece[name] for number, name in sorted(special_ids.names.items())}
+
+
+# Options of the operations that would change the ids.
+_UNCHANGED = {"add_bos": False, "add_eos": False, "reverse": False}
+
+
+class _SentencePieceOps(tf.saved_model.experimental.TrackableResource):
+    """SentencePiece model as graph operations, which loading a SavedModel creates again.
+
+    In `tensorflow_text.SentencepieceTokenizer` the model belongs to a kernel of the eager runtime,
+    which `tf.random.set_seed` discards: then every tokenizer fails with "Resource … does not
+    exist". Here the model is a named resource.
+    """
+
+    def __init__(self, model: bytes) -> None:
+        super().__init__()
+        self._bytes = model
+        # Equal models may share a resource; different ones must not.
+        self._shared_name = f"sentencepiece_{hashlib.sha256(model).hexdigest()}"
+        # Created immediately, so that the constructor rejects bytes that are no model.
+        _ = self.resource_handle
+
+    def _create_resource(self) -> tf.Tensor:
+        return _raw_ops().sentencepiece_op(model=self._bytes, shared_name=self._shared_name)
+
+    def pieces(self) -> tf.Tensor:
+        """Returns the pieces in the order of their ids, strings `[V]`."""
+        size = _raw_ops().sentencepiece_vocab_size_op(self.resource_handle)
+        return _raw_ops().sentencepiece_id_to_string_op(self.resource_handle, tf.range(size))
+
+    def split(self, strings: tf.Tensor) -> tf.RaggedTensor:
+        """Returns the int32 ids `[B, None]` of strings `[B]`."""
+        options = {"nbest_size": 0, "alpha": 1.0, "out_type": tf.int32, **_UNCHANGED}
+        values, row_splits = _raw_ops().sentencepiece_tokenize_op(
+            self.resource_handle, strings, **options
+        )
+        return tf.RaggedTensor.from_row_splits(values, row_splits, validate=False)
+
+    def join(self, ids: tf.RaggedTensor) -> tf.Tensor:
+        """Returns the strings `[B]` of int32 ids `[B, None]`."""
+        return _raw_ops().sentencepiece_detokenize_op(
+            self.resource_handle, ids.values, ids.row_splits, **_UNCHANGED
+        )
+
+
+def _raw_ops() -> Any:
+    from tensorflow_text.python.ops import sentencepiece_tokenizer
+
+    return sentencepiece_tokenizer.gen_sentencepiece_tokenizer
+
+
+class _Processor:
+    """A model in the sentencepiece library."""
+
+    def __init__(self, model: bytes) -> None:
+        import sentencepiece
+        from sentencepiece import sentencepiece_model_pb2
+
+        trainer = sentencepiece_model_pb2.ModelProto.FromString(model).trainer_spec
+        self.is_bpe: bool = trainer.model_type == trainer.BPE
+        self._set_seed = sentencepiece.set_random_generator_seed
+        self._encode = sentencepiece.SentencePieceProcessor(model_proto=model).encode
+
+    def sample(self, texts: Sequence[bytes], seed: int, alpha: float) -> list[list[int]]:
+        # 32 bits of the seed, whatever its size. All ones would mean "seed from the clock".
+        self._set_seed(int(np.random.SeedSequence(seed).generate_state(1)[0]) % (2**32 - 1))
+        return [
+            self._encode(text, enable_sampling=True, nbest_size=-1, alpha=alpha) for text in texts
+        ]
+
+
+def learn_model(
+    passages: Iterable[str], vocabulary_size: int, model: str, special_ids: SpecialIds
+) -> bytes:
+    """Returns the bytes of a model; the same passages give the same bytes."""
     import sentencepiece
 
     with tempfile.TemporaryDirectory() as directory:
         escapes = pathlib.Path(directory, "escapes.tsv")
-        escapes.write_text(ESCAPES, encoding="ascii")
+        escapes.write_text(_ESCAPES, encoding="ascii")
         unescapes = pathlib.Path(directory, "unescapes.tsv")
-        unescapes.write_text(UNESCAPES, encoding="ascii")
+        unescapes.write_text(_UNESCAPES, encoding="ascii")
         content = io.BytesIO()
         train = functools.partial(
             sentencepiece.SentencePieceTrainer.train,
-            # A word is the same word at the start of a line: the tokenizer puts a space there too.
+            # The tokenizer adds the same space, so that a word at the start is the same word.
             sentence_iterator=(" " + passage for passage in passages),
             model_writer=content,
             model_type=model,
@@ -307,24 +320,30 @@ def learn_model(passages, vocabulary_size, model):
             remove_extra_whitespaces=False,
             normalization_rule_tsv=str(escapes),
             denormalization_rule_tsv=str(unescapes),
-            num_threads=THREADS,
-            # 2: errors alone, which are raised anyway. The rest is a page of log.
+            num_threads=_THREADS,
+            # 2: log errors only, which are raised as well.
             minloglevel=2,
-            **_control_arguments(),
+            **_control_arguments(special_ids),
         )
         try:
-            _run_interruptibly(train)
+            _run_in_thread(train)
         except RuntimeError as error:
-            _explain_size(error, vocabulary_size)
-            raise
-    return _without_paths(content.getvalue())
+            too_small = re.search(r"smaller than required_chars\. \d+ vs (\d+)", str(error))
+            if not too_small:
+                raise
+            raise UserError(
+                f"`vocabulary_size` must be at least {too_small[1]} for this text "
+                f"({len(special_ids.ids)} special ids, 256 bytes, and its characters); got "
+                f"{vocabulary_size}."
+            ) from error
+    return _remove_paths(content.getvalue())
 
 
-def _run_interruptibly(function):
-    """Runs a long call of C++ in a thread of its own, so that Ctrl-C is answered at once."""
-    raised = []
+def _run_in_thread(function: Callable[[], object]) -> None:
+    """Runs a long call of C++ in a thread, so that Ctrl-C interrupts it immediately."""
+    raised: list[BaseException] = []
 
-    def run():
+    def run() -> None:
         try:
             function()
         except BaseException as error:
@@ -338,28 +357,18 @@ def _run_interruptibly(function):
         raise raised[0]
 
 
-def _control_arguments():
-    arguments = {}
-    for number, (key, piece) in enumerate(
-        zip(("pad", "unk", "bos", "eos"), CONTROL_PIECES, strict=True)
-    ):
-        arguments[f"{key}_id"] = number
+def _control_arguments(special_ids: SpecialIds) -> dict[str, int | str]:
+    """Returns the trainer's arguments for the special ids; -1 for a role whose id has another."""
+    id_of = {name: number for number, name in _control_names(special_ids).items()}
+    arguments: dict[str, int | str] = {}
+    for key, piece in zip(("pad", "unk", "bos", "eos"), CONTROL_PIECES, strict=True):
+        arguments[f"{key}_id"] = id_of.get(piece, -1)
         arguments[f"{key}_piece"] = piece
     return arguments
 
 
-def _explain_size(error, vocabulary_size):
-    """Raises a `UserError` if `error` is that the characters alone are more than the size."""
-    too_small = re.search(r"smaller than required_chars\. \d+ vs (\d+)", str(error))
-    if too_small:
-        raise UserError(
-            f"`vocabulary_size` must be at least {too_small[1]} for this text (4 special ids, 256 "
-            f"bytes, and its characters); got {vocabulary_size}."
-        ) from error
-
-
-def _without_paths(model):
-    """The model without the names of the two temporary files, which would be others each time."""
+def _remove_paths(model: bytes) -> bytes:
+    """Returns the model without the names of the temporary files, which differ each time."""
     from sentencepiece import sentencepiece_model_pb2
 
     proto = sentencepiece_model_pb2.ModelProto.FromString(model)

@@ -1,348 +1,269 @@
-"""The one interface between strings and ids, and the registry of those who offer it."""
+"""Base class of the tokenizers, and how a tokenizer is stored in a directory."""
 
 import dataclasses
 import functools
 import hashlib
 import json
 import pathlib
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 import tensorflow as tf
 
-from keras_transformer._utils.checks import require_choice, require_rank
+from keras_transformer._utils.checks import require_rank
 from keras_transformer._utils.errors import UserError
 from keras_transformer._utils.files import atomic_directory
+from keras_transformer._utils.types import Path
+from keras_transformer.text.registry import TOKENIZERS, registered_tokenizers, tokenizer_class
+from keras_transformer.text.special_ids import SpecialIds
 
-PADDING_ID = 0
-UNKNOWN_ID = 1
-START_ID = 2
-END_ID = 3
+#: Strings `[B]`: a string tensor, an array, or a sequence of `str` or `bytes`.
+Strings: TypeAlias = tf.Tensor | np.ndarray | Sequence[str] | Sequence[bytes]
+#: Ids `[B, T]`: padded (a tensor, an array or nested lists) or a `tf.RaggedTensor`.
+Ids: TypeAlias = tf.Tensor | tf.RaggedTensor | np.ndarray | Sequence[Sequence[int]]
+#: Function that reads a corpus and returns its passages, none of them blank.
+Passages: TypeAlias = Callable[[], list[str]]
+#: Progress callback `report(stage, done, total)`; `total` is None if it is not known.
+Report: TypeAlias = Callable[[str, int, int | None], None]
 
-# For a person's eyes only (labels of attention maps, listings). Texts are never compared with them.
-SPECIAL_NAMES = ("<padding>", "<unknown>", "<start>", "<end>")
-FIRST_PIECE_ID = len(SPECIAL_NAMES)
-
-
-DESCRIPTION = "tokenizer.json"
-VERSION = 1
-
-
-@dataclasses.dataclass(frozen=True)
-class StoredTokenizer:
-    """What is stored of a tokenizer: all that decides its ids.
-
-    Args:
-        name: The registered name of its class.
-        settings: A dictionary for JSON.
-        file_name: The name of the vocabulary or model file, or None.
-        content: The bytes of that file.
-    """
-
-    name: str
-    settings: dict
-    file_name: str | None
-    content: bytes
-
-    @property
-    def hash(self):
-        """The sha256, in hex, of name, settings and content."""
-        header = json.dumps([self.name, self.settings], sort_keys=True).encode()
-        return hashlib.sha256(header + b"\n" + self.content).hexdigest()
-
-
-def write_stored(stored, directory):
-    """Writes `stored` into the new directory `directory`, whole or not at all."""
-    description = {
-        "name": stored.name,
-        "settings": stored.settings,
-        "version": VERSION,
-        "file": stored.file_name,
-        "sha256": stored.hash,
-    }
-    text = json.dumps(description, indent=2) + "\n"
-    with atomic_directory(directory) as temporary:
-        (temporary / DESCRIPTION).write_text(text, encoding="utf-8")
-        if stored.file_name is not None:
-            (temporary / stored.file_name).write_bytes(stored.content)
-
-
-def read_stored(directory):
-    """Returns the `StoredTokenizer` in `directory`; a `UserError` names what is wrong with it."""
-    directory = pathlib.Path(directory)
-    description = _read_description(directory)
-    file_name = description["file"]
-    content = b"" if file_name is None else _read(directory, file_name)
-    stored = StoredTokenizer(description["name"], description["settings"], file_name, content)
-    if stored.hash != description["sha256"]:
-        raise UserError(
-            f"{directory / (file_name or DESCRIPTION)}: damaged, the sha256 in {DESCRIPTION} is "
-            "another. Copy the directory again, or learn the tokenizer again."
-        )
-    return stored
-
-
-def _read_description(directory):
-    path = directory / DESCRIPTION
-    content = _read(directory, DESCRIPTION)
-    try:
-        description = json.loads(content)
-    except ValueError as error:
-        raise UserError(
-            f"{path}: damaged, not JSON ({error}). Copy the directory again."
-        ) from error
-    wanted = {"name": str, "settings": dict, "version": int, "file": str | None, "sha256": str}
-    for key, kind in wanted.items():
-        if not isinstance(description, dict) or not isinstance(description.get(key), kind):
-            raise UserError(
-                f"{path}: not the description of a tokenizer, {key!r} is missing or wrong. "
-                "Give the directory that `Tokenizer.save` wrote."
-            )
-    if description["version"] != VERSION:
-        raise UserError(
-            f"{path}: in version {description['version']} of the format, but this package reads "
-            f"version {VERSION}. Use the keras_transformer that wrote it, or learn it again."
-        )
-    file_name = description["file"]
-    if file_name is not None and pathlib.PurePath(file_name).name != file_name:
-        raise UserError(
-            f"{path}: 'file' must be a name in the same directory; got {file_name!r}. "
-            "Give the directory that `Tokenizer.save` wrote."
-        )
-    return description
-
-
-def _read(directory, file_name):
-    path = directory / file_name
-    try:
-        return path.read_bytes()
-    except (FileNotFoundError, NotADirectoryError) as error:
-        raise UserError(
-            f"{directory}: holds no tokenizer, {file_name} is missing. "
-            "Give the directory that `Tokenizer.save` wrote."
-        ) from error
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror}).") from error
-
-
-_REGISTRY = {}
+_DESCRIPTION = "tokenizer.json"
+_VERSION = 1
 
 
 class Tokenizer(tf.Module):
-    """Turns strings into ids and ids into strings, in the graph.
+    """Base class of tokenizers, which convert strings to ids and back as graph operations.
 
-    A tokenizer is a `tf.Module` without variables: hold it as an attribute of a module that is
-    saved with `tf.saved_model.save`, and the SavedModel takes and gives strings. It never changes
-    once made.
+    A tokenizer is an immutable `tf.Module` without variables. As an attribute of a module that is
+    saved with `tf.saved_model.save`, it lets the SavedModel accept and return strings.
 
-    A new kind is a new file in this package with a subclass that names itself:
-
-    ```python
-    class MorseTokenizer(Tokenizer, registered_name="morse"): ...
-    ```
-
-    It passes its pieces (all but the four special ids) to `Tokenizer.__init__` and answers
-    `normalize`, `_split`, `_join`, `settings`, `to_bytes` and `from_bytes`, `word_sizes` and
-    `_sizes_of_pieces` if it is to be used with trees, and `learn` if it can be learned.
+    A new kind is a subclass in a new file `<name>_tokenizer.py` of this package, such as `class
+    MorseTokenizer(Tokenizer, registered_name="morse")`. It passes its pieces (all tokens but the
+    special ones) to `Tokenizer.__init__` and implements `normalize`, `_split`, `_join`, `settings`,
+    `to_bytes` and `from_bytes`; also `word_sizes` and `_sizes_of_pieces` if it is used with trees,
+    and `learn` and `check_learning` if it can be learned.
 
     Args:
-        pieces: The pieces as a person reads them, in the order of their ids; the first has id 4.
+        pieces: Iterable of strings. Labels of the pieces in the order of their ids. The pieces take
+            all ids that are not special, in ascending order.
+        special_ids: `SpecialIds`. Defaults to `SpecialIds()`: 0 to 3, so that the first piece has
+            id 4.
     """
 
-    registered_name = None
-    #: The name under which `to_bytes()` is stored in a tokenizer's directory.
-    file_name = None
-    #: Whether there are texts that it cannot spell, and gives the id UNKNOWN for.
-    has_unknowns = False
-    #: How much of a text the id UNKNOWN takes up, if it is ever given; see `word_sizes`.
-    unknown_size = 0
+    #: Name in the registry.
+    registered_name: ClassVar[str]
+    #: Name of the file in a tokenizer's directory that holds `to_bytes()`, or None.
+    file_name: ClassVar[str | None] = None
+    #: Whether some texts cannot be spelled and get the unknown id.
+    has_unknowns: ClassVar[bool] = False
+    #: Size of an unknown token in the unit of `word_sizes`.
+    unknown_size: ClassVar[int] = 0
 
-    def __init_subclass__(cls, registered_name, **keywords):
+    def __init_subclass__(cls, registered_name: str, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
         cls.registered_name = registered_name
-        _REGISTRY[registered_name] = cls
+        TOKENIZERS[registered_name] = cls
 
-    def __init__(self, pieces):
+    def __init__(self, pieces: Iterable[str], special_ids: SpecialIds | None = None) -> None:
         super().__init__()
-        self._vocabulary = (*SPECIAL_NAMES, *pieces)
+        self.special_ids: SpecialIds = special_ids or SpecialIds()
+        self._vocabulary = _label_ids(tuple(pieces), self.special_ids)
         with tf.init_scope():
             self._labels = tf.constant(self._vocabulary)
 
-    # Strings to ids and back.
-
-    def tokenize(self, strings):
-        """Returns the ids of strings [B], without start and end: int32 `RaggedTensor` [B, None]."""
+    def tokenize(self, strings: Strings) -> tf.RaggedTensor:
+        """Returns the ids of strings `[B]` without start and end: int32 `[B, None]`."""
         ids = self._split(as_strings(strings))
         return tf.cast(ids, tf.int32)
 
-    def detokenize(self, ids):
-        """Returns a string [B] for each row of ids: a `tf.RaggedTensor` or a padded tensor [B, T].
+    def detokenize(self, ids: Ids, unknown: tf.Tensor | None = None) -> tf.Tensor:
+        """Returns a string `[B]` for each row of ids.
 
-        The special ids vanish, and so do numbers that are no ids of this vocabulary.
+        Special ids, and numbers that are no ids of this vocabulary, are left out.
+
+        Args:
+            ids: Padded `[B, T]` or a `tf.RaggedTensor` `[B, None]`.
+            unknown: Strings `[B, T]` that replace the unknown ids, such as the `spellings` of the
+                source tokens that they translate. By default unknown ids are left out. Ignored by
+                kinds without unknown ids (`has_unknowns`).
         """
-        ids = as_rows(ids)
-        pieces = tf.ragged.boolean_mask(ids, ids.with_values(self._is_piece(ids.values)))
+        del unknown
+        rows = as_rows(ids)
+        pieces = tf.ragged.boolean_mask(rows, rows.with_values(self._is_piece(rows.values)))
         return self._join(tf.cast(pieces, tf.int32))
 
-    def spellings(self, strings):
-        """Returns what each token of `tokenize(strings)` stands for in the text, [B, None].
+    def spellings(self, strings: Strings) -> tf.RaggedTensor:
+        """Returns the text of each token of `tokenize(strings)`: strings `[B, None]`.
 
-        For copying what cannot be translated: a token that starts a word has a space before it, and
-        an unknown one is spelt as it stands in the text.
+        A token that starts a word begins with a space; an unknown token is spelled as in the text.
+        Spellings replace tokens that cannot be translated.
         """
         return self.tokens(self.tokenize(strings))
 
-    # Words.
+    def normalize(self, strings: Strings) -> tf.Tensor:
+        """Returns what `detokenize(tokenize(strings))` returns if no token is unknown."""
+        raise NotImplementedError
 
-    def word_sizes(self, words):
-        """Returns how much of a text each of its words takes up, int32 `RaggedTensor` [B, None].
-
-        The text is the words with a space between them. What is counted is the tokenizer's own
-        affair, the same as in `token_sizes`; see `number_words`.
+    def sample(self, strings: Strings, seed: int, alpha: float | None = None) -> tf.RaggedTensor:
+        """Returns the ids of a random segmentation, for subword regularization in training.
 
         Args:
-            words: strings, a `RaggedTensor` [B, None].
+            strings: Strings `[B]`.
+            seed: Non-negative integer. The same seed gives the same segmentation.
+            alpha: Float. Strength of the randomness; the default depends on the kind.
+        """
+        problem = f"A {self.registered_name!r} tokenizer has one segmentation and cannot sample."
+        fix = "Use a 'sentencepiece' tokenizer, or train without subword regularization."
+        raise UserError(problem, fix=fix)
+
+    def _split(self, strings: tf.Tensor) -> tf.RaggedTensor:
+        """Returns the ids `[B, None]` of strings `[B]`."""
+        raise NotImplementedError
+
+    def _join(self, ids: tf.RaggedTensor) -> tf.Tensor:
+        """Returns the strings `[B]` of int32 ids `[B, None]` that are all ids of pieces."""
+        raise NotImplementedError
+
+    def _is_piece(self, ids: tf.Tensor) -> tf.Tensor:
+        """Returns which ids are neither special nor outside the vocabulary."""
+        special = self.special_ids.ids
+        if special == tuple(range(len(special))):
+            return (ids >= len(special)) & (ids < self.vocabulary_size)
+        is_piece = (ids >= 0) & (ids < self.vocabulary_size)
+        for special_id in special:
+            is_piece &= ids != special_id
+        return is_piece
+
+    def word_sizes(self, words: tf.RaggedTensor) -> tf.RaggedTensor:
+        """Returns the size of each word in the text that joins the words with a space.
+
+        Words are strings `[B, None]`, sizes int32 `[B, None]`. Each kind has its own unit of size,
+        which `token_sizes` shares; see `number_words`.
         """
         raise UserError(
-            f"A {self.registered_name!r} tokenizer does not tell which word a token belongs to: it "
-            "cannot be used with trees. Use a 'sentencepiece', 'wordpiece' or 'bytes' tokenizer, "
-            "or implement `word_sizes` and `_sizes_of_pieces`."
+            f"A {self.registered_name!r} tokenizer has no sizes and cannot be used with trees.",
+            fix="Use another kind, or implement `word_sizes` and `_sizes_of_pieces`.",
         )
 
     @functools.cached_property
-    def token_sizes(self):
-        """How much of a text each id takes up, an int32 array [V]; see `word_sizes`."""
-        return np.array([0, self.unknown_size, 0, 0, *self._sizes_of_pieces()], np.int32)
+    def token_sizes(self) -> np.ndarray:
+        """Size of each token of the vocabulary in the unit of `word_sizes`, int32 `[V]`."""
+        sizes = np.zeros(self.vocabulary_size, np.int32)
+        sizes[self.special_ids.unknown] = self.unknown_size
+        sizes[self.piece_ids] = list(self._sizes_of_pieces())
+        return sizes
 
-    def _sizes_of_pieces(self):
-        """Yields how much of a text each piece takes up, in the order of their ids."""
+    def _sizes_of_pieces(self) -> Iterable[int]:
+        """Returns the size of each piece, in the order of their ids."""
         raise NotImplementedError
-
-    def _is_piece(self, ids):
-        return (ids >= FIRST_PIECE_ID) & (ids < self.vocabulary_size)
-
-    def normalize(self, strings):
-        """Returns what `detokenize(tokenize(strings))` gives if nothing is unknown; a graph op."""
-        raise NotImplementedError
-
-    def sample(self, strings, seed):
-        """Returns ids as `tokenize` does, cut at random: subword regularization for training."""
-        raise UserError(
-            f"A {self.registered_name!r} tokenizer cuts each text in one way only and cannot "
-            "sample. Use a 'sentencepiece' tokenizer, or train without subword regularization."
-        )
-
-    def _split(self, strings):
-        """Ids (RaggedTensor [B, None]) of strings (Tensor [B])."""
-        raise NotImplementedError
-
-    def _join(self, ids):
-        """Strings [B] of ids (int32 RaggedTensor [B, None]) that are all pieces."""
-        raise NotImplementedError
-
-    # The vocabulary.
 
     @property
-    def vocabulary_size(self):
-        """The number of ids, the four special ones included."""
+    def vocabulary_size(self) -> int:
+        """Number of ids, special ids included."""
         return len(self._vocabulary)
 
-    def vocabulary(self):
-        """Returns what a person reads for each id, a list of `vocabulary_size` strings."""
+    @functools.cached_property
+    def piece_ids(self) -> np.ndarray:
+        """Ids that are not special, ascending, int32."""
+        return np.setdiff1d(np.arange(self.vocabulary_size), self.special_ids.ids).astype(np.int32)
+
+    def vocabulary(self) -> list[str]:
+        """Returns a readable label for each id."""
         return list(self._vocabulary)
 
-    def tokens(self, ids):
-        """Returns, in the shape of `ids`, the string that a person reads for each; a graph op.
+    def tokens(self, ids: Ids) -> tf.Tensor | tf.RaggedTensor:
+        """Returns a readable label for each id, in the shape of `ids`.
 
-        Numbers that are no ids of this vocabulary read as unknown.
+        Numbers that are no ids of this vocabulary get the label of the unknown id.
         """
-        if isinstance(ids, tf.RaggedTensor):
-            return ids.with_flat_values(self.tokens(ids.flat_values))
-        ids = tf.cast(ids, tf.int64)
-        is_known = (ids >= 0) & (ids < self.vocabulary_size)
-        return tf.gather(self._labels, tf.where(is_known, ids, UNKNOWN_ID))
+        numbers: Any = ids
+        if isinstance(numbers, tf.RaggedTensor):
+            return numbers.with_flat_values(self.tokens(numbers.flat_values))
+        numbers = tf.cast(numbers, tf.int64)
+        is_known = (numbers >= 0) & (numbers < self.vocabulary_size)
+        return tf.gather(self._labels, tf.where(is_known, numbers, self.special_ids.unknown))
 
-    def require_vocabulary_size(self, size, owner):
-        """Raises a `UserError` with both sizes unless `owner` has as many ids.
+    def require_vocabulary_size(self, size: int, owner: str) -> None:
+        """Raises a `UserError` unless the vocabulary has as many ids as a model.
 
         Args:
-            size: The number of ids that `owner` has.
-            owner: What has them, for the message: for example "The model's embedding".
+            size: Integer. Number of ids of the model.
+            owner: String. Subject of the message, such as "The model's embedding".
         """
         if size != self.vocabulary_size:
-            raise UserError(
-                f"{owner} has {size} ids, but the {self.registered_name!r} tokenizer has "
-                f"{self.vocabulary_size}. Use the tokenizer that the model was trained with."
-            )
-
-    # Identity and storage.
+            tokenizer = f"the {self.registered_name!r} tokenizer has {self.vocabulary_size}"
+            fix = "Use the tokenizer that the model was trained with."
+            raise UserError(f"{owner} has {size} ids, but {tokenizer}.", fix=fix)
 
     @property
-    def hash(self):
-        """The sha256, in hex, of all that decides the ids; the same in every process."""
-        return self._stored().hash
+    def hash(self) -> str:
+        """SHA-256, in hex, of everything that determines the ids; the same in every process."""
+        return _hash(self.registered_name, self.settings(), self.special_ids, self.to_bytes())
 
-    def settings(self):
-        """Returns what `from_bytes` needs besides the bytes, as a dictionary for JSON."""
+    def settings(self) -> dict[str, Any]:
+        """Returns what `from_bytes` needs besides bytes and special ids, as JSON values."""
         return {}
 
-    def to_bytes(self):
+    def to_bytes(self) -> bytes:
         """Returns the content of the vocabulary or model file; empty if there is none."""
         return b""
 
     @classmethod
-    def from_bytes(cls, content, settings, origin):
-        """Makes the tokenizer again from `to_bytes()` and `settings()`; errors name `origin`."""
+    def from_bytes(
+        cls, content: bytes, settings: dict[str, Any], special_ids: SpecialIds, origin: Path
+    ) -> Self:
+        """Returns the tokenizer with the given `to_bytes()`, `settings()` and `special_ids`.
+
+        Args:
+            content: Bytes of the vocabulary or model file.
+            settings: Dictionary of JSON values.
+            special_ids: `SpecialIds`.
+            origin: Directory of the tokenizer, for error messages.
+        """
         raise NotImplementedError
 
-    def save(self, directory):
-        """Writes the tokenizer into a new directory, whole or not at all, for `load_tokenizer`."""
-        write_stored(self._stored(), directory)
-
-    def _stored(self):
-        return StoredTokenizer(
-            self.registered_name, self.settings(), self.file_name, self.to_bytes()
-        )
-
-    # Learning.
+    def save(self, directory: Path) -> None:
+        """Writes the tokenizer into a new directory atomically, for `load_tokenizer`."""
+        description = {
+            "name": self.registered_name,
+            "settings": self.settings(),
+            "special_ids": dataclasses.asdict(self.special_ids),
+            "version": _VERSION,
+            "file": self.file_name,
+            "sha256": self.hash,
+        }
+        text = json.dumps(description, indent=2) + "\n"
+        with atomic_directory(directory) as temporary:
+            (temporary / _DESCRIPTION).write_text(text, encoding="utf-8")
+            if self.file_name is not None:
+                (temporary / self.file_name).write_bytes(self.to_bytes())
 
     @classmethod
-    def learn(cls, read_passages, vocabulary_size, report):
-        """Makes a tokenizer from text, for `learn_tokenizer`.
+    def check_learning(cls, vocabulary_size: int, special_ids: SpecialIds) -> int | None:
+        """Checks the arguments of `learn`; returns the vocabulary size if it is fixed or None."""
+        return None
+
+    @classmethod
+    def learn(
+        cls, read_passages: Passages, vocabulary_size: int, report: Report, special_ids: SpecialIds
+    ) -> Self:
+        """Returns a tokenizer learned from text, for `learn_tokenizer`.
 
         Further keyword arguments of a subclass are options of `learn_tokenizer`.
 
         Args:
-            read_passages: A callable that reads the corpus and returns a list of strings, none of
-                them blank.
-            vocabulary_size: The number of ids wanted; fewer are allowed when the text has no more
-                to give.
-            report: A callable `report(stage, done, total)`; `total` may be None.
+            read_passages: Function that reads the corpus and returns its passages.
+            vocabulary_size: Integer. Wanted number of ids; the result may have fewer.
+            report: Progress callback `report(stage, done, total)`; `total` may be None.
+            special_ids: `SpecialIds` of the tokenizer.
         """
         raise NotImplementedError
 
 
-def tokenizer_class(name):
-    """Returns the class that registered itself under `name`.
-
-    >>> tokenizer_class("bytes").__name__
-    'ByteTokenizer'
-    """
-    return _REGISTRY[require_choice("tokenizer", name, _REGISTRY)]
-
-
-def registered_tokenizers():
-    """Returns the names of all tokenizers, sorted.
-
-    >>> "bytes" in registered_tokenizers()
-    True
-    """
-    return sorted(_REGISTRY)
-
-
-def load_tokenizer(directory):
+def load_tokenizer(directory: Path) -> Tokenizer:
     """Returns the tokenizer that `Tokenizer.save` wrote into `directory`.
 
-    What is missing, damaged or foreign raises a `UserError` that names it.
+    A missing, damaged or foreign file raises a `UserError` that names it.
 
     >>> import tempfile
     >>> from keras_transformer.text import ByteTokenizer
@@ -351,30 +272,108 @@ def load_tokenizer(directory):
     >>> load_tokenizer(directory).vocabulary_size
     260
     """
-    stored = read_stored(directory)
-    if stored.name not in _REGISTRY:
-        known = ", ".join(registered_tokenizers())
+    directory = pathlib.Path(directory)
+    description = _read_description(directory)
+    name, settings, file_name = (description[key] for key in ("name", "settings", "file"))
+    special_ids = description["special_ids"]
+    content = b"" if file_name is None else _read(directory, file_name)
+    if _hash(name, settings, special_ids, content) != description["sha256"]:
+        problem = f"damaged: its sha256 is not the one in {_DESCRIPTION}."
+        fix = "Copy the directory again, or learn the tokenizer again."
+        raise UserError(problem, where=directory / (file_name or _DESCRIPTION), fix=fix)
+    known = registered_tokenizers()
+    if name not in known:
+        problem = f"there is no tokenizer named {name!r}; known are {', '.join(known)}."
+        raise UserError(problem, where=directory, fix=_FIX_VERSION)
+    return tokenizer_class(name).from_bytes(content, settings, special_ids, directory)
+
+
+def _hash(name: str, settings: dict[str, Any], special_ids: SpecialIds, content: bytes) -> str:
+    parts: list[Any] = [name, settings]
+    if special_ids != SpecialIds():  # so that hashes from before this field stay valid
+        parts.append(dataclasses.asdict(special_ids))
+    header = json.dumps(parts, sort_keys=True).encode()
+    return hashlib.sha256(header + b"\n" + content).hexdigest()
+
+
+_KEYS = {"name": str, "settings": dict, "version": int, "file": str | None, "sha256": str}
+_FIX = "Give the directory that `Tokenizer.save` wrote."
+_FIX_VERSION = "Use the version of keras_transformer that wrote it, or learn the tokenizer again."
+
+
+def _read_description(directory: pathlib.Path) -> dict[str, Any]:
+    path = directory / _DESCRIPTION
+    content = _read(directory, _DESCRIPTION)
+    try:
+        description = json.loads(content)
+    except ValueError as error:
         raise UserError(
-            f"{directory}: there is no tokenizer named {stored.name!r}; known are {known}. Use the "
-            "keras_transformer that wrote it, or learn the tokenizer again."
+            f"damaged: not JSON ({error}).", where=path, fix="Copy the directory again."
+        ) from error
+    for key, kind in _KEYS.items():
+        if not isinstance(description, dict) or not isinstance(description.get(key), kind):
+            raise _not_a_description(path, key)
+    if description["version"] != _VERSION:
+        raise UserError(
+            f"has version {description['version']} of the format; this package reads version "
+            f"{_VERSION}.",
+            where=path,
+            fix=_FIX_VERSION,
         )
-    return _REGISTRY[stored.name].from_bytes(stored.content, stored.settings, directory)
+    file_name = description["file"]
+    if file_name is not None and pathlib.PurePath(file_name).name != file_name:
+        problem = f"'file' must be a name in the same directory; got {file_name!r}."
+        raise UserError(problem, where=path, fix=_FIX)
+    try:
+        special_ids = SpecialIds(**description.get("special_ids", {}))
+    except (TypeError, UserError) as error:
+        raise _not_a_description(path, "special_ids") from error
+    return {**description, "special_ids": special_ids}
 
 
-def as_strings(strings):
-    """Returns `strings` as a string tensor [B]."""
-    strings = tf.convert_to_tensor(strings, tf.string)
-    if strings.shape.rank is not None:
-        require_rank("strings", strings, {1: "B"})
-    return tf.ensure_shape(strings, [None])
+def _not_a_description(path: pathlib.Path, key: str) -> UserError:
+    problem = f"not the description of a tokenizer: {key!r} is missing or wrong."
+    return UserError(problem, where=path, fix=_FIX)
 
 
-def as_rows(ids):
-    """Returns `ids`, ragged or padded [B, T], as an int64 RaggedTensor [B, None]."""
+def _read(directory: pathlib.Path, file_name: str) -> bytes:
+    path = directory / file_name
+    try:
+        return path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise UserError(
+            f"no tokenizer here: {file_name} is missing.", where=directory, fix=_FIX
+        ) from error
+    except OSError as error:
+        raise UserError(f"cannot be read ({error.strerror}).", where=path) from error
+
+
+def _label_ids(pieces: tuple[str, ...], special_ids: SpecialIds) -> tuple[str, ...]:
+    """Returns a label for each id; the pieces take the ids that are not special, in order."""
+    names = special_ids.names
+    size = len(pieces) + len(names)
+    if max(names) >= size:
+        raise UserError(
+            f"The special ids must be below the size of the vocabulary, {size} ids; got "
+            f"{special_ids}."
+        )
+    remaining = iter(pieces)
+    return tuple(names[number] if number in names else next(remaining) for number in range(size))
+
+
+def as_strings(strings: Strings) -> tf.Tensor:
+    """Returns `strings` as a string tensor `[B]`."""
+    tensor = tf.convert_to_tensor(strings, tf.string)
+    if tensor.shape.rank is not None:
+        require_rank("strings", tensor, {1: "B"})
+    return tf.ensure_shape(tensor, [None])
+
+
+def as_rows(ids: Ids) -> tf.RaggedTensor:
+    """Returns `ids`, ragged or padded `[B, T]`, as an int64 `tf.RaggedTensor` `[B, None]`."""
+    rows: Any = ids if isinstance(ids, tf.RaggedTensor) else tf.convert_to_tensor(ids)
+    if rows.shape.rank is not None:
+        require_rank("ids", rows, {2: "B, T"})
     if not isinstance(ids, tf.RaggedTensor):
-        ids = tf.convert_to_tensor(ids)
-    if ids.shape.rank is not None:
-        require_rank("ids", ids, {2: "B, T"})
-    if not isinstance(ids, tf.RaggedTensor):
-        ids = tf.RaggedTensor.from_tensor(tf.ensure_shape(ids, [None, None]))
-    return tf.cast(ids, tf.int64)
+        rows = tf.RaggedTensor.from_tensor(tf.ensure_shape(rows, [None, None]))
+    return tf.cast(rows, tf.int64)

@@ -1,21 +1,25 @@
-"""The tokenizers of the two sides of a task."""
+"""Tokenizers of the source and the target of a task."""
 
 import pathlib
+from typing import Self
 
 import tensorflow as tf
 
 from keras_transformer._utils.errors import UserError
 from keras_transformer._utils.files import atomic_directory
-from keras_transformer.text.tokenizer import load_tokenizer
+from keras_transformer._utils.types import Path
+from keras_transformer.text.special_ids import SpecialIds
+from keras_transformer.text.tokenizer import Tokenizer, load_tokenizer
 
-SHARED, SOURCE, TARGET = "shared", "source", "target"
+_SHARED, _SOURCE, _TARGET = "shared", "source", "target"
 
 
 class TokenizerPair(tf.Module):
-    """A tokenizer for the source and one for the target, which may be the same.
+    """Tokenizer of the source and tokenizer of the target, which may be the same.
 
-    With a shared vocabulary a model can tie the embeddings of both sides, and names and numbers are
-    the same pieces in both. Separate vocabularies suit languages that share no script.
+    With a shared vocabulary, a model can tie the embeddings of both sides, and names and numbers
+    have the same pieces in both. Separate vocabularies suit languages with different scripts. Both
+    sides must have the same special ids.
 
     >>> from keras_transformer.text import ByteTokenizer
     >>> pair = TokenizerPair(ByteTokenizer())
@@ -23,40 +27,52 @@ class TokenizerPair(tf.Module):
     (True, 260)
 
     Args:
-        source: The source's `Tokenizer`.
-        target: The target's; by default the source's, which is then shared.
+        source: `Tokenizer` of the source.
+        target: `Tokenizer` of the target. Defaults to that of the source, which is then shared.
     """
 
-    def __init__(self, source, target=None):
+    def __init__(self, source: Tokenizer, target: Tokenizer | None = None) -> None:
         super().__init__()
-        self.source = source
-        # Equal tokenizers are one, however they were made.
-        is_other = target is not None and target.hash != source.hash
-        self.target = target if is_other else source
+        if target is not None and target.special_ids != source.special_ids:
+            raise UserError(
+                "The tokenizers of source and target must have the same special ids; got "
+                f"{source.special_ids} and {target.special_ids}."
+            )
+        self.source: Tokenizer = source
+        # Equal tokenizers are shared, even if they are separate objects.
+        if target is None or target.hash == source.hash:
+            target = source
+        self.target: Tokenizer = target
 
     @property
-    def is_shared(self):
-        """Whether both sides have one vocabulary."""
+    def is_shared(self) -> bool:
+        """True if both sides have one vocabulary."""
         return self.target is self.source
 
-    def save(self, directory):
-        """Writes both into a new directory, whole or not at all; what is shared is stored once."""
+    @property
+    def special_ids(self) -> SpecialIds:
+        """`SpecialIds` of both sides."""
+        return self.source.special_ids
+
+    def save(self, directory: Path) -> None:
+        """Writes both into a new directory atomically; a shared tokenizer is stored once."""
         with atomic_directory(directory) as temporary:
             if self.is_shared:
-                self.source.save(temporary / SHARED)
+                self.source.save(temporary / _SHARED)
             else:
-                self.source.save(temporary / SOURCE)
-                self.target.save(temporary / TARGET)
+                self.source.save(temporary / _SOURCE)
+                self.target.save(temporary / _TARGET)
 
     @classmethod
-    def load(cls, directory):
+    def load(cls, directory: Path) -> Self:
         """Returns the pair that `save` wrote into `directory`."""
         directory = pathlib.Path(directory)
-        if (directory / SHARED).is_dir():
-            return cls(load_tokenizer(directory / SHARED))
-        if (directory / SOURCE).is_dir() or (directory / TARGET).is_dir():
-            return cls(load_tokenizer(directory / SOURCE), load_tokenizer(directory / TARGET))
+        if (directory / _SHARED).is_dir():
+            return cls(load_tokenizer(directory / _SHARED))
+        if (directory / _SOURCE).is_dir() or (directory / _TARGET).is_dir():
+            return cls(load_tokenizer(directory / _SOURCE), load_tokenizer(directory / _TARGET))
         raise UserError(
-            f"{directory}: holds no pair of tokenizers, neither {SHARED!r} nor {SOURCE!r} and "
-            f"{TARGET!r}. Give the directory that `TokenizerPair.save` wrote."
+            f"no pair of tokenizers here: neither {_SHARED!r} nor {_SOURCE!r} and {_TARGET!r}.",
+            where=directory,
+            fix="Give the directory that `TokenizerPair.save` wrote.",
         )

@@ -1,29 +1,25 @@
-"""Which word of a text each token belongs to."""
+"""Assignment of tokens to the words of their text."""
 
 import tensorflow as tf
 
-from keras_transformer.text.tokenizer import END_ID, PADDING_ID, START_ID
+from keras_transformer.text.tokenizer import Tokenizer
 
-#: In rows of the heads of words, what stands for a word that is not there: 0 is the root's head.
+#: Marks a missing word in rows of the heads of words; 0 is the head of the root.
 NO_HEAD = -1
 
 
-def number_words(tokenizer, ids, word_sizes):
-    """Returns the number, from 1, of the word that each id belongs to: int32 `[B, S]`; a graph op.
+def number_words(tokenizer: Tokenizer, ids: tf.Tensor, word_sizes: tf.Tensor) -> tf.Tensor:
+    """Returns the number, from 1, of the word that each id belongs to: int32 `[B, S]`.
 
-    The one rule for data and exports: the text is the words with a space between them, and both
-    ids and words say how much of it they take up, so that adding up tells where each of them ends.
-    It is exact for all tokenizers of the package and however a text is cut, at random too, as no
-    piece reaches from one word into the next.
+    The text is the words joined with a space. Tokens and words have sizes in the same unit, so
+    their cumulative sums show where each ends. The result is exact for all tokenizers of this
+    package and for random segmentations too, because no piece extends over the end of a word. Ids
+    that belong to no word, such as end, padding and ids after the last word, get 0.
 
     Args:
-        tokenizer: the `Tokenizer` that gave the ids.
-        ids: int32 `[B, S]`, of texts or of their beginnings, with or without END, padded.
-        word_sizes: int32 `[B, W]`, of the texts' words by `tokenizer.word_sizes`, padded with 0.
-
-    Ids of no word, such as END, padding and what comes after the last word, get 0.
-
-    Example:
+        tokenizer: `Tokenizer` that produced the ids.
+        ids: int32 `[B, S]`. Padded ids of texts or of their beginnings, with or without end ids.
+        word_sizes: int32 `[B, W]`. Result of `tokenizer.word_sizes` for the words, padded with 0.
 
     >>> from keras_transformer.text import ByteTokenizer
     >>> tokenizer = ByteTokenizer()
@@ -33,8 +29,9 @@ def number_words(tokenizer, ids, word_sizes):
     """
     ids = tf.convert_to_tensor(ids)
     places = tf.cumsum(tf.gather(tokenizer.token_sizes, ids), axis=1) - 1  # where each id ends
-    # One place more, as a search among none is an error.
+    # One column more, because `tf.searchsorted` fails on none.
     ends = tf.cumsum(tf.pad(word_sizes, [[0, 0], [0, 1]]), axis=1)  # [B, W + 1]
     numbers = tf.searchsorted(ends, places, side="right") + 1
-    is_special = (ids == PADDING_ID) | (ids == START_ID) | (ids == END_ID)
+    special = tokenizer.special_ids
+    is_special = (ids == special.padding) | (ids == special.start) | (ids == special.end)
     return tf.where(is_special | (numbers > tf.shape(word_sizes)[1]), 0, numbers)

@@ -1,4 +1,4 @@
-"""Learning the pieces of words by merging neighbors."""
+"""WordPiece tokenizer: its graph operations, vocabulary files, and learning of pieces."""
 
 import codecs
 import collections
@@ -8,40 +8,51 @@ import pathlib
 import re
 import unicodedata
 import warnings
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar, Self
 
 import tensorflow as tf
 
 from keras_transformer._utils.checks import require_boolean
 from keras_transformer._utils.errors import UserError
-from keras_transformer.text.tokenizer import FIRST_PIECE_ID, UNKNOWN_ID, Tokenizer, as_strings
+from keras_transformer._utils.types import Path
+from keras_transformer.text.special_ids import SpecialIds
+from keras_transformer.text.tokenizer import Ids, Passages, Report, Strings, Tokenizer, as_strings
 
-# How tensorflow-text is told of the four special ids and of pieces inside a word. Both hold a
-# space, and no word does, so that words such as "[UNK]" or "##ing" are words like others.
-_SPECIALS = tuple(f"special {number}" for number in range(FIRST_PIECE_ID))
+#: Prefix of a piece inside a word.
+CONTINUATION = "##"
+#: Pieces of the smallest vocabulary: characters get at most a quarter of it, and need one.
+SMALLEST_SIZE = 4
+#: A pair that occurs once teaches nothing: its merge would only copy a word of the text.
+_SMALLEST_COUNT = 2
+_LONGEST_PIECE = 16
+_REPORT_EVERY = 500
+_PASSAGES_AT_ONCE = 10_000
+
+# Names of special ids and of pieces inside a word in tensorflow-text's vocabulary. Both contain a
+# space, which no word does, so that words such as "[UNK]" or "##ing" are ordinary words.
+_SPECIAL = "special {}"
 _INSIDE = " "
 _NO_LIMIT = 2**31 - 1
-_PASSAGES_AT_ONCE = 10_000
-# Unicode's property White_Space. (tensorflow-text 2.21's own splitter leaves the first byte of a
+# Unicode's White_Space property. (tensorflow-text 2.21's own splitter leaves the first byte of a
 # no-break space behind.)
 _WHITE_SPACE = "\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
 
 
 class WordPieceTokenizer(Tokenizer, registered_name="wordpiece"):
-    """Cuts each word, from left to right, into the longest pieces that the vocabulary has.
+    """Tokenizer that splits each word, from left to right, into the longest known pieces.
 
-    `detokenize` gives back the words with one space between them. The normalization, in this order:
+    `detokenize` joins the words with one space. The text is normalized first:
 
     1. bytes that are not UTF-8, and U+0000, become U+FFFD;
     2. Unicode normalization form C, after lower-casing if `lowercase` is set;
-    3. words are what stands between white space (Unicode's White_Space property), and are joined by
-       one space.
+    3. words are separated by white space (Unicode's White_Space property) and joined with a space.
 
-    A word with a character that is not in the vocabulary is unknown as a whole: it becomes the id
-    1, and is missing from what `detokenize` gives. If that must not happen, use SentencePiece or
-    bytes.
+    A word with a character that is not in the vocabulary becomes one unknown id, which `detokenize`
+    leaves out. Use SentencePiece or bytes if every text must be restored.
 
-    A piece inside a word is written with "##" before it. Punctuation is part of the word it touches
-    ("house." is "house", "##."), so that the spacing of the text survives.
+    A piece inside a word is written with "##" before it. Punctuation belongs to the word that it
+    touches ("house." is "house", "##."), which preserves the spacing of the text.
 
     Learn one with `learn_tokenizer("wordpiece", lines, vocabulary_size)`. Its option is
     `lowercase`, False by default.
@@ -58,124 +69,149 @@ class WordPieceTokenizer(Tokenizer, registered_name="wordpiece"):
     "Fast WordPiece tokenization".
 
     Args:
-        pieces: The pieces, those inside a word with "##"; the first has the id 4.
-        lowercase: Whether texts are lower-cased first.
+        pieces: Iterable of strings. Pieces in the order of their ids, those inside a word with
+            "##". They take the ids that are not special; by default the first has id 4.
+        lowercase: Boolean. Whether texts are lower-cased first. Defaults to False.
+        special_ids: `SpecialIds`. Defaults to `SpecialIds()`.
     """
 
-    file_name = "vocabulary.txt"
-    has_unknowns = True
-    unknown_size = 1  # a whole word
+    file_name: ClassVar[str | None] = "vocabulary.txt"
+    has_unknowns: ClassVar[bool] = True
+    unknown_size: ClassVar[int] = 1  # one word
 
-    def __init__(self, pieces, lowercase=False):
+    def __init__(
+        self, pieces: Iterable[str], lowercase: bool = False, special_ids: SpecialIds | None = None
+    ) -> None:
         import tensorflow_text
 
-        self._pieces = _checked(tuple(pieces), "`pieces`")
+        self._pieces = _check_pieces(tuple(pieces), "`pieces`")
         self._lowercase = require_boolean("lowercase", lowercase)
-        super().__init__(self._pieces)
-        names = [_renamed(piece, inside=_INSIDE, start="") for piece in self._pieces]
-        joinable = [_renamed(piece, inside="", start=" ") for piece in self._pieces]
+        super().__init__(self._pieces, special_ids)
+        names = [_SPECIAL.format(number) for number in range(self.vocabulary_size)]
+        texts = [""] * self.vocabulary_size
+        for number, piece in zip(self.piece_ids, self._pieces, strict=True):
+            names[number] = _replace_prefix(piece, inside=_INSIDE, start="")
+            texts[number] = _replace_prefix(piece, inside="", start=" ")
         with tf.init_scope():
-            self._matcher = tensorflow_text.FastWordpieceTokenizer(
-                [*_SPECIALS, *names],
+            self._matcher: Any = tensorflow_text.FastWordpieceTokenizer(
+                names,
                 suffix_indicator=_INSIDE,
                 max_bytes_per_word=_NO_LIMIT,
                 token_out_type=tf.int32,
-                unknown_token=_SPECIALS[UNKNOWN_ID],
+                unknown_token=_SPECIAL.format(self.special_ids.unknown),
                 no_pretokenization=True,
             )
-            self._joinable = tf.constant(joinable)
+            self._texts = tf.constant(texts)  # [V], empty for special ids
 
     @classmethod
-    def from_vocabulary_file(cls, path, lowercase=False):
-        """Makes a tokenizer from a file: UTF-8, a piece a line, no specials; line 1 has id 4."""
+    def from_vocabulary_file(
+        cls, path: Path, lowercase: bool = False, special_ids: SpecialIds | None = None
+    ) -> Self:
+        """Returns a tokenizer with the vocabulary of a file.
+
+        Args:
+            path: UTF-8 file with a piece a line, without special tokens. The pieces take the ids
+                that are not special; by default line 1 has id 4.
+            lowercase: Boolean. Whether texts are lower-cased first. Defaults to False.
+            special_ids: `SpecialIds`. Defaults to `SpecialIds()`.
+        """
         try:
             content = pathlib.Path(path).read_bytes()
         except OSError as error:
-            raise UserError(f"{path}: cannot be read ({error.strerror}).") from error
-        # As an editor may have left it.
+            raise UserError(f"cannot be read ({error.strerror}).", where=path) from error
+        # Editors may add a byte order mark and carriage returns.
         content = content.removeprefix(codecs.BOM_UTF8).replace(b"\r\n", b"\n")
-        return cls(_pieces_of_file(content, path), lowercase)
+        return cls(_read_pieces(content, path), lowercase, special_ids)
 
-    def normalize(self, strings):
+    def normalize(self, strings: Strings) -> tf.Tensor:
         return tf.strings.reduce_join(split_words(strings, self._lowercase), axis=-1, separator=" ")
 
-    def _split(self, strings):
+    def _split(self, strings: tf.Tensor) -> tf.RaggedTensor:
         words = split_words(strings, self._lowercase)
         return self._matcher.tokenize(words).merge_dims(-2, -1)
 
-    def _join(self, ids):
+    def _join(self, ids: tf.RaggedTensor) -> tf.Tensor:
         return self._join_spellings(ids.with_values(self._spell(ids.values)))
 
-    def _spell(self, ids):
-        """The text of pieces, with a space before those that start a word; nothing of others."""
-        texts = tf.gather(self._joinable, tf.where(self._is_piece(ids), ids - FIRST_PIECE_ID, 0))
-        return tf.where(self._is_piece(ids), texts, "")
+    def _spell(self, ids: tf.Tensor) -> tf.Tensor:
+        """Returns the texts of ids, with a space before pieces that start a word."""
+        is_known = (ids >= 0) & (ids < self.vocabulary_size)
+        return tf.gather(self._texts, tf.where(is_known, ids, self.special_ids.padding))
 
-    def _join_spellings(self, texts):
+    def _join_spellings(self, texts: tf.Tensor | tf.RaggedTensor) -> tf.Tensor:
         return tf.strings.regex_replace(tf.strings.reduce_join(texts, axis=-1), r"\A ", "")
 
-    def detokenize(self, ids, unknown=None):
-        """As `Tokenizer.detokenize`; unknown tokens may be spelt otherwise.
-
-        Args:
-            ids: padded [B, T] or a `tf.RaggedTensor`.
-            unknown: strings [B, T] that stand for the ids UNKNOWN where they are, such as the
-                `spellings` of what they translate; by default they vanish.
-        """
+    def detokenize(self, ids: Ids, unknown: tf.Tensor | None = None) -> tf.Tensor:
         if unknown is None:
             return super().detokenize(ids)
         ids = tf.cast(ids, tf.int32)
-        return self._join_spellings(tf.where(ids == UNKNOWN_ID, unknown, self._spell(ids)))
+        is_unknown = ids == self.special_ids.unknown
+        return self._join_spellings(tf.where(is_unknown, unknown, self._spell(ids)))
 
-    def spellings(self, strings):
+    def spellings(self, strings: Strings) -> tf.RaggedTensor:
         words = split_words(as_strings(strings), self._lowercase)
         ids = self._matcher.tokenize(words)  # [B, words, pieces]
         of_word = ids.values
         word_of_piece = tf.repeat(words.values, of_word.row_lengths())
         texts = tf.where(
-            of_word.values == UNKNOWN_ID,
+            of_word.values == self.special_ids.unknown,
             tf.strings.join([" ", word_of_piece]),
             self._spell(of_word.values),
         )
         return ids.with_values(of_word.with_values(texts)).merge_dims(-2, -1)
 
-    def word_sizes(self, words):
-        """Words between white space: a word of the tree may hold several, or none."""
+    def word_sizes(self, words: tf.RaggedTensor) -> tf.RaggedTensor:
+        """Returns the number of words between white space, zero or more, in each word of a tree."""
         sizes = split_words(words.values, self._lowercase).row_lengths()
         return words.with_values(tf.cast(sizes, tf.int32))
 
-    def _sizes_of_pieces(self):
+    def _sizes_of_pieces(self) -> list[int]:
         return [0 if piece.startswith(CONTINUATION) else 1 for piece in self._pieces]
 
-    def settings(self):
+    def settings(self) -> dict[str, Any]:
         return {"lowercase": self._lowercase}
 
-    def to_bytes(self):
+    def to_bytes(self) -> bytes:
         return "".join(piece + "\n" for piece in self._pieces).encode()
 
     @classmethod
-    def from_bytes(cls, content, settings, origin):
-        return cls(_pieces_of_file(content, pathlib.Path(origin, cls.file_name)), **settings)
+    def from_bytes(
+        cls, content: bytes, settings: dict[str, Any], special_ids: SpecialIds, origin: Path
+    ) -> Self:
+        pieces = _read_pieces(content, pathlib.Path(origin, "vocabulary.txt"))
+        return cls(pieces, **settings, special_ids=special_ids)
 
     @classmethod
-    def learn(cls, read_passages, vocabulary_size, report, lowercase=False):
+    def check_learning(
+        cls, vocabulary_size: int, special_ids: SpecialIds, lowercase: bool = False
+    ) -> None:
         require_boolean("lowercase", lowercase)
-        if vocabulary_size < FIRST_PIECE_ID + SMALLEST_SIZE:
-            raise UserError(
-                f"`vocabulary_size` must be at least {FIRST_PIECE_ID + SMALLEST_SIZE} for "
-                f"'wordpiece'; got {vocabulary_size}."
-            )
+        smallest = len(special_ids.ids) + SMALLEST_SIZE
+        if vocabulary_size < smallest:
+            least = f"at least {smallest} for 'wordpiece'"
+            raise UserError(f"`vocabulary_size` must be {least}; got {vocabulary_size}.")
+
+    @classmethod
+    def learn(
+        cls,
+        read_passages: Passages,
+        vocabulary_size: int,
+        report: Report,
+        special_ids: SpecialIds,
+        lowercase: bool = False,
+    ) -> Self:
         passages = read_passages()
         words = collections.Counter()
         for start in range(0, len(passages), _PASSAGES_AT_ONCE):
             batch = tf.constant(passages[start : start + _PASSAGES_AT_ONCE])
             words.update(split_words(batch, lowercase).values.numpy().tolist())
-        words = {word.decode(): count for word, count in words.items()}
-        return cls(learn_pieces(words, vocabulary_size - FIRST_PIECE_ID, report), lowercase)
+        counts = {word.decode(): count for word, count in words.items()}
+        pieces = learn_pieces(counts, vocabulary_size - len(special_ids.ids), report)
+        return cls(pieces, lowercase, special_ids)
 
 
-def split_words(strings, lowercase):
-    """Returns the normalized words of each string, a RaggedTensor [B, None]; a graph op."""
+def split_words(strings: Strings, lowercase: bool) -> tf.RaggedTensor:
+    """Returns the normalized words `[B, None]` of strings `[B]`."""
     import tensorflow_text
 
     strings = tf.strings.unicode_transcode(strings, "UTF-8", "UTF-8", errors="replace")
@@ -187,76 +223,58 @@ def split_words(strings, lowercase):
     return tf.strings.split(tf.strings.regex_replace(strings, f"[{_WHITE_SPACE}]", " "))
 
 
-def _renamed(piece, inside, start):
-    """The piece with `inside` in place of the "##" of a piece inside a word, and `start` else."""
+def _replace_prefix(piece: str, inside: str, start: str) -> str:
+    """Returns the piece with `inside` for the "##" of a piece inside a word, else after `start`."""
     if piece.startswith(CONTINUATION):
         return inside + piece.removeprefix(CONTINUATION)
     return start + piece
 
 
-def _pieces_of_file(content, path):
+def _read_pieces(content: bytes, path: Path) -> tuple[str, ...]:
+    """Returns the pieces of a vocabulary file."""
     try:
         lines = content.decode("utf-8").split("\n")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise UserError(
-            f"{path}:{line}: not UTF-8 ({error.reason}). Save the file as UTF-8."
+            f"not UTF-8 ({error.reason}).", where=f"{path}:{line}", fix="Save the file as UTF-8."
         ) from error
-    if lines[-1] == "":
-        del lines[-1]
-    return _checked(tuple(lines), path)
+    return _check_pieces(tuple(lines[:-1] if lines[-1] == "" else lines), path)
 
 
-def _checked(pieces, origin):
-    """Returns `pieces` if each can be matched and is there once; errors name its number."""
-    numbers = {}
+def _check_pieces(pieces: tuple[str, ...], origin: Path) -> tuple[str, ...]:
+    """Returns `pieces` if each can be matched and occurs once; errors give its number."""
+    numbers: dict[str, int] = {}
     for number, piece in enumerate(pieces, start=1):
+        problem = None
         if not piece.removeprefix(CONTINUATION):
-            raise UserError(f"{origin}:{number}: an empty piece ({piece!r}). Remove it.")
-        if re.search(f"[\0{_WHITE_SPACE}]", piece):
-            raise UserError(
-                f"{origin}:{number}: the piece {piece!r} holds white space or U+0000, which no "
-                "word does. Remove it."
-            )
-        if piece in numbers:
-            raise UserError(
-                f"{origin}:{number}: the piece {piece!r} is there already, as number "
-                f"{numbers[piece]}. Remove one of the two."
-            )
+            problem = f"an empty piece ({piece!r})."
+        elif re.search(f"[\0{_WHITE_SPACE}]", piece):
+            problem = f"the piece {piece!r} contains white space or U+0000, which no word does."
+        elif piece in numbers:
+            problem = f"the piece {piece!r} repeats number {numbers[piece]}."
+        if problem is not None:
+            raise UserError(problem, where=f"{origin}:{number}", fix="Remove it.")
         numbers[piece] = number
     if not numbers:
-        raise UserError(f"{origin}: no pieces. Give one piece a line.")
+        raise UserError("no pieces.", where=origin, fix="Give one piece a line.")
     return pieces
 
 
-CONTINUATION = "##"
-# A pair seen once teaches nothing: its merge would only copy a word of the text.
-SMALLEST_COUNT = 2
-LONGEST_PIECE = 16
-REPORT_EVERY = 500
-# Characters get at most a quarter of the places: below this, none.
-SMALLEST_SIZE = 4
+def learn_pieces(words: Mapping[str, int], size: int, report: Report) -> list[str]:
+    """Returns at most `size` pieces: the characters, then the results of merging neighbors.
 
-
-def learn_pieces(words, size, report):
-    """Returns at most `size` pieces: first the characters, then what merging neighbors gives.
-
-    Every character is there twice, as the start of a word ("a") and inside one ("##a"), so that any
-    word made of them can be spelt. They take at most half of the places, the most frequent first.
-    Then the two neighboring pieces that stand together most often are made one, again and again
-    (Sennrich et al. 2016, section 3.2). Punctuation and symbols are merged with nothing, so that
-    "house" and "house." share their pieces. Equal counts are settled by the order of the
-    characters: the same words always give the same pieces.
+    Every character is a piece at the start of a word ("a") and inside one ("##a"). Characters take
+    at most half of the vocabulary, the most frequent first. Then the most frequent pair of
+    neighboring pieces is merged, repeatedly (Sennrich et al. 2016, section 3.2). Punctuation and
+    symbols are never merged, so that "house" and "house." share their pieces. Ties are broken by
+    the order of the characters: the same words always give the same pieces.
 
     >>> learn_pieces({"low": 5, "lower": 2, "low.": 1}, 28, lambda *_: None)[12:]
     ['##ow', 'low', '##er', 'lower']
 
-    Args:
-        words: A mapping from each word, a string without spaces, to how often it occurs.
-        size: The most pieces to return.
-        report: A callable `report(stage, done, total)`.
     """
-    counts = collections.Counter()
+    counts: collections.Counter[str] = collections.Counter()
     for word, count in words.items():
         for character in word:
             counts[character] += count
@@ -265,83 +283,78 @@ def learn_pieces(words, size, report):
     if len(alphabet) < len(ranked):
         warnings.warn(
             f"A vocabulary of this size has room for {len(alphabet)} of the {len(ranked)} "
-            "characters of the text; words with one of the others, all rarer, will be unknown. Ask "
-            "for a larger vocabulary, or use 'sentencepiece', which spells them in bytes.",
+            "characters of the text; words with rarer ones will be unknown. Request a larger "
+            "vocabulary, or use 'sentencepiece', which spells them in bytes.",
             stacklevel=2,
         )
-    # A dictionary keeps the order, and takes in once what two different merges give.
+    # A dictionary keeps the order and drops duplicates: two merges may give the same piece.
     pieces = dict.fromkeys(
         form for character in alphabet for form in (character, CONTINUATION + character)
     )
     merges = _Merges(_segments(words, set(alphabet)))
     while len(pieces) < size and (piece := merges.next_piece()) is not None:
         pieces[piece] = None
-        if len(pieces) % REPORT_EVERY == 0:
+        if len(pieces) % _REPORT_EVERY == 0:
             report("Merging pieces", len(pieces), size)
     return list(pieces)
 
 
-def _segments(words, alphabet):
-    """Counts the runs of characters that may grow together, as tuples of their pieces."""
-    segments = collections.Counter()
+def _segments(words: Mapping[str, int], alphabet: set[str]) -> collections.Counter[tuple[str, ...]]:
+    """Counts the runs of characters that may be merged, as tuples of their pieces."""
+    segments: collections.Counter[tuple[str, ...]] = collections.Counter()
     for word, count in words.items():
         if not alphabet.issuperset(word):
-            continue  # It will be unknown, with all its pieces.
+            continue  # the whole word will be unknown
         forms = [word[0], *(CONTINUATION + character for character in word[1:])]
         start = 0
         for end in range(1, len(word) + 1):
             is_cut = end == len(word) or _stands_alone(word[end - 1]) or _stands_alone(word[end])
-            if is_cut or end - start == LONGEST_PIECE:
+            if is_cut or end - start == _LONGEST_PIECE:
                 segments[tuple(forms[start:end])] += count
                 start = end
     return segments
 
 
-def _stands_alone(character):
+def _stands_alone(character: str) -> bool:
     return unicodedata.category(character)[0] in "PS"
 
 
 class _Merges:
-    """The neighbors in all segments, kept up to date from merge to merge.
+    """Counts of the pairs of neighbors in all segments, updated by each merge."""
 
-    Args:
-        segments: A mapping from tuples of pieces to how often they occur.
-    """
-
-    def __init__(self, segments):
+    def __init__(self, segments: Mapping[tuple[str, ...], int]) -> None:
         self._segments = [list(segment) for segment in segments]
         self._weights = list(segments.values())
-        self._counts = collections.Counter()
-        self._places = collections.defaultdict(set)
+        self._counts: collections.Counter[tuple[str, str]] = collections.Counter()
+        self._places: dict[tuple[str, str], set[int]] = collections.defaultdict(set)
         for index, weight in enumerate(self._weights):
             for pair in itertools.pairwise(self._segments[index]):
                 self._counts[pair] += weight
                 self._places[pair].add(index)
-        # The most frequent pair comes first. Entries may be out of date: they are put right when
-        # they come up.
+        # The most frequent pair comes first. Outdated entries are corrected when they are popped.
         self._queue = [(-count, pair) for pair, count in self._counts.items()]
         heapq.heapify(self._queue)
 
-    def next_piece(self):
-        """Merges the most frequent pair and returns the piece it became; None if all are rare."""
+    def next_piece(self) -> str | None:
+        """Merges the most frequent pair and returns the new piece; None if all pairs are rare."""
         while self._queue:
             queued, pair = heapq.heappop(self._queue)
             count = self._counts[pair]
-            if count < SMALLEST_COUNT:
+            if count < _SMALLEST_COUNT:
                 continue
             if count == -queued:
                 return self._merge(pair)
             heapq.heappush(self._queue, (-count, pair))
         return None
 
-    def _merge(self, pair):
+    def _merge(self, pair: tuple[str, str]) -> str:
         merged = pair[0] + pair[1][len(CONTINUATION) :]
         grown = set()
         for index in self._places.pop(pair):
             weight = self._weights[index]
             for old in itertools.pairwise(self._segments[index]):
                 self._counts[old] -= weight
-            self._segments[index] = _joined(self._segments[index], pair, merged)
+            self._segments[index] = _replace_pair(self._segments[index], pair, merged)
             for new in itertools.pairwise(self._segments[index]):
                 self._counts[new] += weight
                 if merged in new:
@@ -352,8 +365,8 @@ class _Merges:
         return merged
 
 
-def _joined(segment, pair, merged):
-    """The segment with `merged` in every place where it had `pair`."""
+def _replace_pair(segment: list[str], pair: tuple[str, str], merged: str) -> list[str]:
+    """Returns the segment with `merged` in place of each `pair`."""
     joined = []
     for piece in segment:
         if joined and (joined[-1], piece) == pair:

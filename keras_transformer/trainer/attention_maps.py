@@ -1,60 +1,67 @@
-"""What each head of each layer attends to, as pictures."""
+"""Pictures of the attention scores of each layer, logged at each evaluation."""
 
 import functools
 import io
+from collections.abc import Sequence
 
 import numpy as np
 import tensorflow as tf
 
 from keras_transformer._utils.checks import require_positive_integer
 from keras_transformer._utils.errors import UserError
+from keras_transformer._utils.pictures import default_settings
 from keras_transformer.export.modules import parse_conllu, reads_trees, tree_inputs
-from keras_transformer.inference.attention_maps import label_of, plain_settings
+from keras_transformer.inference.attention_maps import label_of
 from keras_transformer.inference.translation import as_tensor
-from keras_transformer.text import END_ID, START_ID, Tokenizer, TokenizerPair
-from keras_transformer.trainer.tensorboard import VALIDATION, EventCallback
+from keras_transformer.text import Tokenizer, TokenizerPair
+from keras_transformer.trainer.callbacks import Destination, LoggingCallback, Logs
+from keras_transformer.trainer.loggers.logger import VALIDATION
 
-# Two heads of some ten tokens side by side are as wide as TensorBoard shows a picture, 400 dots.
-_CELL_DOTS = 14
+# Two heads of some ten tokens side by side are 400 pixels wide, as TensorBoard shows pictures.
+_CELL_PIXELS = 14
 _FONT_POINTS = 7.5
-_DOTS_PER_INCH = 100
-_GAP_DOTS = 10
-_MARGIN_DOTS = 4  # between labels and cells
+_PIXELS_PER_INCH = 100
+_GAP_PIXELS = 10
+_MARGIN_PIXELS = 4  # between labels and cells
 _COLUMNS = 2
 _LONGEST_LABEL = 14
-_LINE_COLOUR = 220  # "gainsboro", as in the picture of one alignment
+_LINE_COLOR = 220  # "gainsboro"
 
 
-def draw_attention_heads(weights, row_tokens, column_tokens):
-    """Returns the picture of a layer's heads, side by side, as the bytes of a PNG file.
+def draw_attention_heads(
+    scores: np.ndarray, row_tokens: Sequence[str], column_tokens: Sequence[str]
+) -> bytes:
+    """Returns a picture of a layer's heads, side by side, as the bytes of a PNG file.
 
-    Each row is a token that attends, each column one that is attended to; the darker, the more. The
-    darkest cell of each head has the weight that is written above it. Labels are drawn once for all
+    Each row is a token that attends, each column one that is attended to; darker cells have higher
+    scores. The number above a head is the score of its darkest cell. Labels are drawn once for all
     pictures with the same tokens, so that many layers take little time.
 
     Args:
-        weights: of all heads, [H, T, S].
-        row_tokens: T strings, as a tokenizer's vocabulary has them.
+        scores: Attention scores of all heads, [H, T, S].
+        row_tokens: T strings, as in a tokenizer's vocabulary.
         column_tokens: S strings.
     """
     from matplotlib import image
 
-    weights = np.asarray(weights, "float32")
+    scores = np.asarray(scores, "float32")
     shape = len(row_tokens), len(column_tokens)
-    if weights.ndim != 3 or weights.shape[1:] != shape or 0 in weights.shape:
+    if scores.ndim != 3 or scores.shape[1:] != shape or 0 in scores.shape:
         raise ValueError(
-            "`weights` must have shape [heads, row tokens, column tokens] = [H, "
-            f"{shape[0]}, {shape[1]}], none of them 0; got {weights.shape}."
+            "`scores` must have shape [heads, row tokens, column tokens] = [H, "
+            f"{shape[0]}, {shape[1]}], none of them 0; got {scores.shape}."
         )
-    left = _draw_labels(tuple(map(_short, row_tokens)), "right")
-    # Turned, so that they are read from below, beginning at the cells.
-    top = np.rot90(_draw_labels(tuple(map(_short, column_tokens)), "left"))
-    heads = [_draw_head(number, head, top) for number, head in enumerate(weights, start=1)]
-    width = max(head.shape[1] for head in heads) + _GAP_DOTS
+    left, top = (
+        _draw_labels(tuple(label_of(token, _LONGEST_LABEL) for token in tokens), side)
+        for tokens, side in ((row_tokens, "right"), (column_tokens, "left"))
+    )
+    top = np.rot90(top)  # labels of columns are read from the bottom, beginning at the cells
+    heads = [_draw_head(number, head, top) for number, head in enumerate(scores, start=1)]
+    width = max(head.shape[1] for head in heads) + _GAP_PIXELS
     heads = [_widened(head, width) for head in heads]
     heads += [np.full_like(heads[0], 255)] * (-len(heads) % _COLUMNS)
-    left = np.vstack([np.full((len(heads[0]) - len(left), left.shape[1], 3), 255, np.uint8), left])
-    left = _widened(left, left.shape[1] + _MARGIN_DOTS)
+    above = len(heads[0]) - len(left)
+    left = np.pad(left, ((above, 0), (0, _MARGIN_PIXELS), (0, 0)), constant_values=255)
     rows = [
         np.hstack([left, *heads[start : start + _COLUMNS]])
         for start in range(0, len(heads), _COLUMNS)
@@ -64,183 +71,174 @@ def draw_attention_heads(weights, row_tokens, column_tokens):
     return content.getvalue()
 
 
-def _short(token):
-    return label_of(token, _LONGEST_LABEL)
-
-
-def _draw_head(number, weights, top):
-    """A picture [height, width, 3] of one head below the labels of its columns."""
-    largest = float(weights.max()) or 1.0
-    # In two parts, each of which is the same in many pictures.
+def _draw_head(number: int, scores: np.ndarray, top: np.ndarray) -> np.ndarray:
+    """Returns a picture [height, width, 3] of one head below the labels of its columns."""
+    largest = float(scores.max()) or 1.0
+    # Two labels, each of which recurs in many pictures and is cached.
     title = [_draw_labels((text,), "left") for text in (f"head {number}", f"≤ {largest:.2f}")]
     parts = [
-        np.full((_GAP_DOTS, 1, 3), 255, np.uint8),
-        np.hstack([_widened(title[0], title[0].shape[1] + _GAP_DOTS), title[1]]),
+        np.full((_GAP_PIXELS, 1, 3), 255, np.uint8),
+        np.hstack([_widened(title[0], title[0].shape[1] + _GAP_PIXELS), title[1]]),
         top,
-        np.full((_MARGIN_DOTS, 1, 3), 255, np.uint8),
-        _draw_cells(weights / largest),
+        np.full((_MARGIN_PIXELS, 1, 3), 255, np.uint8),
+        _draw_cells(scores / largest),
     ]
     width = max(part.shape[1] for part in parts)
     return np.vstack([_widened(part, width) for part in parts])
 
 
-def _widened(part, width):
-    """The same with white at its right."""
+def _widened(part: np.ndarray, width: int) -> np.ndarray:
+    """Returns a picture with white space added on the right."""
     return np.pad(part, ((0, 0), (0, width - part.shape[1]), (0, 0)), constant_values=255)
 
 
-def _draw_cells(shades):
-    """Squares [T · dots, S · dots, 3] of shades from 0 to 1 [T, S], with lines between them."""
+def _draw_cells(shades: np.ndarray) -> np.ndarray:
+    """Returns squares [T · pixels, S · pixels, 3] of shades in [0, 1], [T, S], with grid lines."""
     from matplotlib import colormaps
 
     colors = colormaps["Blues"](shades, bytes=True)[..., :3]
-    cells = colors.repeat(_CELL_DOTS, axis=0).repeat(_CELL_DOTS, axis=1)
-    cells[_CELL_DOTS - 1 :: _CELL_DOTS] = _LINE_COLOUR
-    cells[:, _CELL_DOTS - 1 :: _CELL_DOTS] = _LINE_COLOUR
+    cells = colors.repeat(_CELL_PIXELS, axis=0).repeat(_CELL_PIXELS, axis=1)
+    cells[_CELL_PIXELS - 1 :: _CELL_PIXELS] = _LINE_COLOR
+    cells[:, _CELL_PIXELS - 1 :: _CELL_PIXELS] = _LINE_COLOR
     return cells
 
 
 @functools.lru_cache(maxsize=512)
-def _draw_labels(labels, side):
-    """A strip [N · dots, width, 3] of N labels one below the other, aligned at a side."""
+def _draw_labels(labels: tuple[str, ...], side: str) -> np.ndarray:
+    """Returns a strip [N · pixels, width, 3] of N labels, one per line, aligned at a side."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    height = len(labels) * _CELL_DOTS
-    with plain_settings():
-        figure = Figure(dpi=_DOTS_PER_INCH)
+    height = len(labels) * _CELL_PIXELS
+    with default_settings():
+        figure = Figure(dpi=_PIXELS_PER_INCH)
         canvas = FigureCanvasAgg(figure)
         texts = [
-            # A token such as "$x$" is no formula.
+            # A token such as "$x$" is not a formula.
             figure.text(0, 0, label, fontsize=_FONT_POINTS, ha=side, parse_math=False)
             for label in labels
         ]
         width = max(1, *(int(np.ceil(text.get_window_extent().width)) for text in texts)) + 2
-        figure.set_size_inches(width / _DOTS_PER_INCH, height / _DOTS_PER_INCH)
+        figure.set_size_inches(width / _PIXELS_PER_INCH, height / _PIXELS_PER_INCH)
         for number, text in enumerate(texts):
             text.set_verticalalignment("center_baseline")
-            text.set_position(
-                (
-                    (width - 1) / width if side == "right" else 1 / width,
-                    1 - (number + 0.5) / len(texts),
-                )
-            )
+            x = (width - 1) / width if side == "right" else 1 / width
+            text.set_position((x, 1 - (number + 0.5) / len(texts)))
         canvas.draw()
         return np.array(canvas.buffer_rgba())[:height, :width, :3]
 
 
-# Weights of all heads take memory by the square of a length: of long documents this much is read.
-_MOST_READ = 512
+# The attention scores of all heads take quadratic memory: long documents are cut to this length.
+_MAX_LENGTH = 512
 
 
-class AttentionMaps(EventCallback):
-    """Draws the attention of a few examples at each evaluation.
+class AttentionMaps(LoggingCallback):
+    """Logs pictures of the attention scores for a few examples at each evaluation.
 
-    A picture shows all heads of one layer: each row is a token that the model writes (or, in an
-    encoder, reads), each column a token that it can look at. The tags are
+    A picture shows all heads of one layer: each row is a token that the model generates (or, in an
+    encoder, reads), each column a token that it attends to. The names are
     "attention/encoder/layer_1", "attention/decoder/layer_1" and "attention/cross/layer_1", as far
-    as the model has them, each with a picture for each example.
+    as the model has them, each with one picture per example.
 
     Args:
-        log_dir: the directory that is given to TensorBoard.
-        tokenizers: a `TokenizerPair`, or a `Tokenizer` for both sides.
-        sources: a list of a few strings, in CoNLL-U for a model that reads trees. A model without a
-            source or without a target, such as a `LanguageModel`, is shown these texts alone.
-        targets: translations of the sources, as many.
-        most_tokens: of a longer text the beginning is drawn, as more could not be read.
+        logger: A `Logger`, or the directory that is given to TensorBoard.
+        tokenizers: A `TokenizerPair`, or a `Tokenizer` for both sides.
+        sources: List of strings, in CoNLL-U for a model that reads trees. For a model with one
+            input, such as a `LanguageModel`, these are its texts.
+        targets: List of translations, one per source. Default: None, for a model with one input.
+        max_tokens: Integer. Longer texts are cut to this number of tokens, to keep pictures
+            legible. Default 40.
     """
 
-    def __init__(self, log_dir, tokenizers, sources, targets=None, most_tokens=40):
-        super().__init__(log_dir)
+    def __init__(
+        self,
+        logger: Destination,
+        tokenizers: Tokenizer | TokenizerPair,
+        sources: Sequence[str],
+        targets: Sequence[str] | None = None,
+        max_tokens: int = 40,
+    ) -> None:
+        super().__init__(logger)
         is_single = isinstance(tokenizers, Tokenizer)
-        self.tokenizers = TokenizerPair(tokenizers) if is_single else tokenizers
+        self.tokenizers: TokenizerPair = TokenizerPair(tokenizers) if is_single else tokenizers
         if isinstance(sources, str) or isinstance(targets, str) or not len(sources):
             raise ValueError(
                 f"`sources` and `targets` must be lists of texts; got {sources!r} and {targets!r}."
             )
         if targets is not None and len(targets) != len(sources):
             raise UserError(
-                f"There must be as many of each; got {len(sources):,} sources, {len(targets):,} "
-                "targets. Find what is missing."
+                "There must be as many sources as targets; got "
+                f"{len(sources):,} sources, {len(targets):,} targets."
             )
-        self.sources, self.targets = sources, targets
-        self.most_tokens = require_positive_integer("most_tokens", most_tokens)
+        self.sources: Sequence[str] = sources
+        self.targets: Sequence[str] | None = targets
+        self.max_tokens = require_positive_integer("max_tokens", max_tokens)
 
-    def on_train_begin(self, logs=None):
-        self._input_texts()  # what does not fit is said before training, not after a part of it
+    def on_train_begin(self, logs: Logs = None) -> None:
+        self._input_texts()  # reports texts that do not fit the model before training starts
 
-    def on_test_end(self, logs=None):
+    def on_test_end(self, logs: Logs = None) -> None:
         texts = {name: as_tensor(texts) for name, texts in self._input_texts().items()}
         parsed = None
         if reads_trees(self.model.config):
-            parsed = parse_conllu(texts["source"], most_words=self.model.config.max_length)
+            parsed = parse_conllu(texts["source"], maximum_words=self.model.config.max_length)
             texts["source"] = parsed.texts
         ids = {name: self._ids(name, strings) for name, strings in texts.items()}
-        inputs = {name: ragged.to_tensor() for name, ragged in ids.items()}
+        special_ids = self.tokenizers.special_ids
+        inputs = {name: ragged.to_tensor(special_ids.padding) for name, ragged in ids.items()}
         if parsed is not None:
             tokenizer = self.tokenizers.source
             sizes = tokenizer.word_sizes(parsed.words)
             inputs |= tree_inputs(tokenizer, inputs["source"], sizes, parsed.heads)
-        weights = self.model.attention_weights(**inputs)
+        scores = self.model.attention_weights(**inputs)
         labels = {name: self._labels(name, ragged) for name, ragged in ids.items()}
         if "target" in ids:
-            # Who attends is named by what it writes: the token after the one that it reads.
-            ends = tf.fill([ids["target"].nrows(), 1], END_ID)
-            labels["written"] = self._labels("target", tf.concat([ids["target"][:, 1:], ends], 1))
+            # Rows of the decoder are labeled with the token that is predicted there: the next one.
+            ends = tf.fill([ids["target"].nrows(), 1], special_ids.end)
+            labels["predicted"] = self._labels("target", tf.concat([ids["target"][:, 1:], ends], 1))
         sides = {
             "encoder": ("source", "source"),
-            "decoder": ("written", "target"),
-            "cross": ("written", "source"),
+            "decoder": ("predicted", "target"),
+            "cross": ("predicted", "source"),
         }
-        with self.writing(VALIDATION):
-            for kind, of_blocks in weights.items():
-                rows, columns = (labels[side] for side in sides[kind])
-                of_blocks = tf.cast(of_blocks, tf.float32).numpy()  # [B, N, H, ·, ·]
-                for block in range(of_blocks.shape[1]):
-                    pictures = [
-                        draw_attention_heads(heads[:, : len(row), : len(column)], row, column)
-                        for heads, row, column in zip(
-                            of_blocks[:, block], rows, columns, strict=True
-                        )
-                    ]
-                    write_pictures(f"attention/{kind}/layer_{block + 1}", pictures)
+        for kind, of_layers in scores.items():
+            rows, columns = (labels[side] for side in sides[kind])
+            of_layers = tf.cast(of_layers, tf.float32).numpy()  # [B, N, H, ·, ·]
+            for layer in range(of_layers.shape[1]):
+                pictures = [
+                    draw_attention_heads(heads[:, : len(row), : len(column)], row, column)
+                    for heads, row, column in zip(of_layers[:, layer], rows, columns, strict=True)
+                ]
+                name = f"attention/{kind}/layer_{layer + 1}"
+                self.logger.log_images(VALIDATION, self.step, name, pictures)
 
-    def _input_texts(self):
-        """The texts for each of the model's inputs; a packed model gets a document in a row."""
+    def _input_texts(self) -> dict[str, Sequence[str]]:
+        """Returns the texts for each input of the model; a packed model gets one text per row."""
         if not hasattr(self.model, "attention_weights"):
             raise UserError(
-                f"The model '{self.model.name}' has no `attention_weights` to draw. Leave out the "
-                "`AttentionMaps`, or train a model of keras_transformer."
+                f"The model '{self.model.name}' has no method `attention_weights`.",
+                fix="Leave out `AttentionMaps`, or train a model of keras_transformer.",
             )
         names = [each.name for each in self.model.inputs if each.name in ("source", "target")]
         if (len(names) == 2) != (self.targets is not None):
-            given = "sources alone" if self.targets is None else "sources and targets"
+            given, fix = "sources and targets", "Give its texts as `sources`."
+            if self.targets is None:
+                given, fix = "sources alone", "Give `targets`, too."
             raise UserError(
-                f"A {type(self.model).__name__} takes {' and '.join(names)}; got {given}. Give "
-                f"{'`targets` too' if self.targets is None else 'its texts as `sources`'}."
+                f"A {type(self.model).__name__} takes {' and '.join(names)}; got {given}.", fix=fix
             )
-        return dict(zip(sorted(names), (self.sources, self.targets), strict=False))
+        given_texts = [self.sources] if self.targets is None else [self.sources, self.targets]
+        return dict(zip(sorted(names), given_texts, strict=False))
 
-    def _ids(self, name, strings):
-        """Ragged ids as in training: a source ends with END, a target begins with START."""
+    def _ids(self, name: str, strings: tf.Tensor) -> tf.RaggedTensor:
+        """Returns ids as in training: a source ends with `end`, a target begins with `start`."""
         ids = getattr(self.tokenizers, name).tokenize(strings)
-        ids = ids[:, : min(self.model.config.max_length, _MOST_READ) - 1]
-        special = tf.fill([ids.nrows(), 1], START_ID if name == "target" else END_ID)
-        return tf.concat([special, ids] if name == "target" else [ids, special], axis=1)
+        ids = ids[:, : min(self.model.config.max_length, _MAX_LENGTH) - 1]
+        special_ids = self.tokenizers.special_ids
+        if name == "target":
+            return tf.concat([tf.fill([ids.nrows(), 1], special_ids.start), ids], axis=1)
+        return tf.concat([ids, tf.fill([ids.nrows(), 1], special_ids.end)], axis=1)
 
-    def _labels(self, name, ids):
+    def _labels(self, name: str, ids: tf.RaggedTensor) -> list[list[str]]:
         vocabulary = getattr(self.tokenizers, name).vocabulary()
-        return [[vocabulary[each] for each in row] for row in ids[:, : self.most_tokens].to_list()]
-
-
-def write_pictures(tag, pictures):
-    """Writes PNG files as one image summary, in the form of TensorBoard's plugin for images."""
-    from tensorboard.plugins.image import metadata
-
-    # It reads how wide and how high they are out of the files themselves.
-    size = [b"", b""]
-    tf.summary.write(
-        tag,
-        tf.constant([*size, *pictures]),
-        metadata=metadata.create_summary_metadata(display_name=None, description=None),
-    )
+        return [[vocabulary[each] for each in row] for row in ids[:, : self.max_tokens].to_list()]

@@ -1,4 +1,4 @@
-"""Checkpoints on disk: whole or not there, checked before they are believed."""
+"""Checkpoints on disk, written atomically and verified before loading."""
 
 import contextlib
 import dataclasses
@@ -9,7 +9,10 @@ import pathlib
 import re
 import secrets
 import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
+import keras
 import numpy as np
 import tensorflow as tf
 
@@ -19,12 +22,12 @@ from keras_transformer._utils.files import atomic_directory
 WEIGHTS, SEEDS, OPTIMIZER = "weights", "seeds", "optimizer"
 
 
-def training_variables(model):
-    """Returns the variables of a compiled model that a run must keep, by name.
+def training_variables(model: keras.Model) -> dict[str, keras.Variable]:
+    """Returns the variables of a compiled model that a checkpoint must keep, by name.
 
-    They are the weights, the states of the dropouts' random generators (which no Keras file holds),
-    and those of the optimizer: its counters and moments, the moving average of the weights, and
-    the scale of the loss if it has one.
+    These are the weights, the states of the random generators of dropout (which no Keras file
+    format stores), and the variables of the optimizer: counters, moments, the moving average of the
+    weights, and the loss scale.
     """
     weights = model.weights
     known = {id(variable) for variable in [*weights, *model.metrics_variables]}
@@ -37,35 +40,50 @@ def training_variables(model):
     }
 
 
-def assign_variables(variables, values, where):
-    """Gives variables the values of the same names.
+def weight_variables(model: keras.Model) -> dict[str, keras.Variable]:
+    """Returns those of `training_variables` that are weights."""
+    variables = training_variables(model)
+    return {name: value for name, value in variables.items() if name.startswith(f"{WEIGHTS}/")}
+
+
+def assign_variables(
+    variables: Mapping[str, keras.Variable],
+    values: Mapping[str, np.ndarray],
+    source: str | os.PathLike[str],
+) -> None:
+    """Assigns to each variable the value of the same name.
 
     Args:
-        variables: by name.
-        values: arrays by name.
-        where: they come from, for messages.
+        variables: Variables by name.
+        values: Arrays by name.
+        source: Place from which the values come, for error messages.
     """
-    missing = sorted(set(variables) ^ set(values))
-    if missing:
+    fix = "Start a new run in another directory."
+    differing = sorted(set(variables) ^ set(values))
+    if differing:
         raise UserError(
-            f"{where}: is of another model or optimizer; {missing[0]!r} and {len(missing) - 1} "
-            "more are in one of them only. Start a new run in another directory."
+            f"was made with another model or optimizer: {len(differing)} variables are in only one "
+            f"of them, such as {differing[0]!r}.",
+            where=source,
+            fix=fix,
         )
     for name, variable in variables.items():
-        if tuple(variable.shape) != values[name].shape:
+        shape, expected = values[name].shape, tuple(variable.shape)
+        if shape != expected:
             raise UserError(
-                f"{where}: is of another model; {name} has shape {values[name].shape}, not "
-                f"{tuple(variable.shape)}. Start a new run in another directory."
+                f"was made with another model: {name} has shape {shape}, expected {expected}.",
+                where=source,
+                fix=fix,
             )
         variable.assign(values[name])
 
 
-def mean_weights(checkpoints):
-    """Returns the mean of the weights of several `Checkpoint`s, arrays by name.
+def mean_weights(checkpoints: Sequence["Checkpoint"]) -> dict[str, np.ndarray]:
+    """Returns the mean of the weights of several checkpoints, arrays by name.
 
     Vaswani et al. 2017, "Attention Is All You Need", §6.1, average the last 5 or 20.
     """
-    totals = {}
+    totals: dict[str, Any] = {}
     for checkpoint in checkpoints:
         for name, value in checkpoint.tensors(f"{WEIGHTS}/").items():
             totals[name] = totals.get(name, 0.0) + value.astype(np.float64)
@@ -73,96 +91,105 @@ def mean_weights(checkpoints):
 
 
 @contextlib.contextmanager
-def moving_averages(model):
-    """Inside, the model has the moving average of its weights that its optimizer has kept."""
+def moving_averages(model: keras.Model) -> Iterator[None]:
+    """Context in which the model has the moving average of its weights that its optimizer keeps."""
     optimizer = getattr(model.optimizer, "inner_optimizer", model.optimizer)
+    # Keras has no public access to the averages except for overwriting the weights with them.
     averages = [variable.numpy() for variable in optimizer._model_variables_moving_average]
     trained = [variable.numpy() for variable in model.trainable_variables]
     try:
-        _assign(model.trainable_variables, averages)
+        for variable, value in zip(model.trainable_variables, averages, strict=True):
+            variable.assign(value)
         yield
     finally:
-        _assign(model.trainable_variables, trained)
-
-
-def _assign(variables, values):
-    for variable, value in zip(variables, values, strict=True):
-        variable.assign(value)
+        for variable, value in zip(model.trainable_variables, trained, strict=True):
+            variable.assign(value)
 
 
 FORMAT = 1
 DESCRIPTION, TENSORS = "checkpoint.json", "tensors"
+_NAME = re.compile(r"step_(\d+)")
 
 
 class DamagedCheckpointError(ValueError):
-    """A checkpoint that is not as it was written."""
+    """A checkpoint whose files are not as they were written."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Checkpoint:
-    """A checkpoint whose every byte is as it was written.
+    """A checkpoint whose files have been verified.
 
     Attributes:
-        path: its directory.
-        update: after which it was made.
-        state: what was stored beside the tensors, a dictionary for JSON.
+        path: Its directory.
+        step: The training step after which it was made.
+        state: What was stored beside the tensors, a dictionary for JSON.
     """
 
     path: pathlib.Path
-    update: int
-    state: dict
+    step: int
+    state: dict[str, Any]
 
-    def tensors(self, prefix=""):
-        """Returns the NumPy arrays whose names begin with `prefix`, by name."""
+    def tensors(self, prefix: str = "") -> dict[str, np.ndarray]:
+        """Returns the arrays whose names begin with `prefix`, by name."""
         reader = tf.train.load_checkpoint(str(self.path / TENSORS))
         names = sorted(name for name in reader.get_variable_to_shape_map() if name)
         return {name: reader.get_tensor(name) for name in names if name.startswith(prefix)}
 
 
 class Checkpoints:
-    """The checkpoints of a run, each a directory `update_00001000`.
+    """The checkpoints of a run, each in a directory such as `step_00001000`.
 
-    A checkpoint is written beside its place and appears by a rename when every byte is on the disk,
-    so that nothing, neither a power cut nor a full disk, leaves half of one or costs an older one.
-    Every file has its sha256 in `checkpoint.json`. The tensors are in TensorFlow's own format:
+    A checkpoint is written to a temporary directory, which is renamed when every byte is on the
+    disk. Neither a power failure nor a full disk leaves half a checkpoint or damages an older one.
+    `checkpoint.json` has the SHA-256 of every file. The tensors are in TensorFlow's own format:
     `tf.train.load_checkpoint(directory + "/tensors")` reads them.
 
-    Regular checkpoints are those that every run makes, however often it was stopped: the last
-    `keep` of them stay. The others (of a stop, of the best weights) go when they are not needed.
+    Regular checkpoints are those that every run of a recipe makes, whether it was interrupted or
+    not; the last `keep` of them are kept. Other checkpoints, of an interruption or of the best
+    weights, are removed when they are no longer needed.
 
     Args:
-        directory: where they are. It is made if it is not there.
-        keep: how many regular ones to keep.
-        is_writer: whether this process may write there; of several workers, one may.
+        directory: Path of the directory, which is created if it does not exist.
+        keep: Integer. Number of regular checkpoints to keep.
+        is_writer: Boolean. Whether this process may write; of several workers, one may.
+            Default True.
     """
 
-    def __init__(self, directory, keep, is_writer=True):
-        self.directory = pathlib.Path(directory)
+    def __init__(
+        self, directory: str | os.PathLike[str], keep: int, is_writer: bool = True
+    ) -> None:
+        self.directory: pathlib.Path = pathlib.Path(directory)
         self.keep = keep
         self.is_writer = is_writer
         if is_writer:
             self.directory.mkdir(parents=True, exist_ok=True)
-            for leftover in self.directory.glob(".*"):  # of a process that was killed
+            for leftover in self.directory.glob(".*"):  # of a killed process
                 shutil.rmtree(leftover, ignore_errors=True)
 
-    def updates(self):
-        """Returns the updates of which there is a checkpoint, the latest first."""
-        found = (re.fullmatch(r"update_(\d+)", path.name) for path in self.directory.glob("*"))
+    def steps(self) -> list[int]:
+        """Returns the steps that have a checkpoint, the latest first."""
+        found = (_NAME.fullmatch(path.name) for path in self.directory.glob("*"))
         return sorted((int(match[1]) for match in found if match), reverse=True)
 
-    def save(self, update, tensors, state, is_regular=True):
-        """Writes a checkpoint; then older ones that are no longer needed are removed.
+    def save(
+        self,
+        step: int,
+        tensors: Mapping[str, Any],
+        state: Mapping[str, Any],
+        is_regular: bool = True,
+    ) -> None:
+        """Writes a checkpoint and removes older ones that are no longer needed.
 
         Args:
-            update: after which it is made. If there is one of it already, that one stays.
-            tensors: by name.
-            state: a dictionary for JSON.
-            is_regular: see the class.
+            step: Training step after which it is made. An existing checkpoint of it is kept.
+            tensors: Tensors by name.
+            state: Dictionary for JSON.
+            is_regular: Whether every run of the recipe makes this checkpoint. Default True.
         """
-        path = self.path(update)
+        path = self.path(step)
         if path.exists():
             if is_regular:
-                self._prune(update)
+                self._prune(step)
             return
         with named_file_errors(path), atomic_directory(path) as temporary:
             tf.raw_ops.SaveV2(
@@ -173,78 +200,74 @@ class Checkpoints:
             )
             content = {
                 "format": FORMAT,
-                "update": update,
+                "step": step,
                 "is_regular": is_regular,
                 "state": state,
                 "files": {entry.name: _fingerprint(entry) for entry in temporary.iterdir()},
             }
             text = json.dumps({"content": content, "sha256": _digest(content)}, indent=1)
             (temporary / DESCRIPTION).write_text(text, encoding="utf-8")
-        self._prune(update)
+        self._prune(step)
 
-    def path(self, update):
-        """The directory of an update's checkpoint."""
-        return self.directory / f"update_{update:08d}"
+    def path(self, step: int) -> pathlib.Path:
+        """Returns the directory of a step's checkpoint."""
+        return self.directory / f"step_{step:08d}"
 
-    def newest(self, say=print):
-        """Returns the latest sound `Checkpoint`, or None if there is none.
+    def newest(self, say: Callable[[str], None] = print) -> Checkpoint | None:
+        """Returns the latest undamaged checkpoint, or None if there is none.
 
-        Those that are damaged are set aside, as `update_….damaged`, and told about.
-
-        Args:
-            say: a function of a text, for what a person should know.
+        Damaged checkpoints are renamed to `step_….damaged` and reported with `say`.
         """
-        updates = self.updates()
-        for number, update in enumerate(updates, start=1):
+        steps = self.steps()
+        for step in steps:
             try:
-                return self.read(update)
+                return self.read(step)
             except DamagedCheckpointError as error:
-                is_last = number == len(updates)
-                before = "the start, as there is none" if is_last else "the checkpoint"
-                say(f"{error} Going back to {before} before it.")
+                instead = "starting over" if step == steps[-1] else "using the previous checkpoint"
+                say(f"{error} It is ignored; {instead}.")
                 if self.is_writer:
-                    aside = f"{self.path(update).name}.{secrets.token_hex(4)}.damaged"
-                    self.path(update).rename(self.directory / aside)
+                    aside = f"{self.path(step).name}.{secrets.token_hex(4)}.damaged"
+                    self.path(step).rename(self.directory / aside)
         return None
 
-    def read(self, update):
-        """Returns the `Checkpoint` of an update.
+    def read(self, step: int) -> Checkpoint:
+        """Returns the verified checkpoint of a step.
 
         Raises:
-            DamagedCheckpointError: if a byte of it is not as it was written.
+            DamagedCheckpointError: If a file is missing or not as it was written.
         """
-        path = self.path(update)
+        path = self.path(step)
         content = _read_description(path)
         for name, expected in content["files"].items():
             if not (path / name).is_file():
                 raise DamagedCheckpointError(f"{path}: damaged, {name} is missing.")
             if _fingerprint(path / name) != expected:
                 raise DamagedCheckpointError(f"{path}: damaged, {name} is not as it was written.")
-        return Checkpoint(path, content["update"], content["state"])
+        return Checkpoint(path, content["step"], content["state"])
 
-    def latest_regular(self, count):
-        """Returns the updates of the last `count` regular checkpoints, the latest first."""
-        return [update for update in self.updates() if self._is_regular(update)][:count]
+    def latest_regular(self, count: int) -> list[int]:
+        """Returns the steps of the last `count` regular checkpoints, the latest first."""
+        return [step for step in self.steps() if self._is_regular(step)][:count]
 
-    def _is_regular(self, update):
+    def _is_regular(self, step: int) -> bool:
         try:
-            return _read_description(self.path(update))["is_regular"]
+            return _read_description(self.path(step))["is_regular"]
         except DamagedCheckpointError:
             return False
 
-    def _prune(self, newest):
-        """Removes what is no longer needed now that there is a checkpoint of `newest`."""
-        best = _read_description(self.path(newest))["state"].get("best_update")
+    def _prune(self, newest: int) -> None:
+        """Removes checkpoints that are not needed beside the one of step `newest`."""
+        best = _read_description(self.path(newest))["state"].get("best_step")
         needed = {newest, best, *self.latest_regular(self.keep)}
-        for update in self.updates():
-            if update < newest and update not in needed:
-                # Under another name first: half of one must not pass for a checkpoint.
-                doomed = self.directory / f".update_{update:08d}.{secrets.token_hex(4)}"
-                os.rename(self.path(update), doomed)
+        for step in self.steps():
+            if step < newest and step not in needed:
+                # Renamed first, so that a partly removed directory is not taken for a checkpoint.
+                doomed = self.directory / f".step_{step:08d}.{secrets.token_hex(4)}"
+                os.rename(self.path(step), doomed)
                 shutil.rmtree(doomed, ignore_errors=True)
 
 
-def _read_description(path):
+def _read_description(path: pathlib.Path) -> dict[str, Any]:
     try:
         description = json.loads((path / DESCRIPTION).read_text(encoding="utf-8"))
         content, digest = description["content"], description["sha256"]
@@ -254,17 +277,19 @@ def _read_description(path):
         raise DamagedCheckpointError(f"{path}: damaged, {DESCRIPTION} is not as it was written.")
     if content["format"] != FORMAT:
         raise UserError(
-            f"{path}: has format {content['format']}, expected {FORMAT}. Use the version of "
-            "keras_transformer that made it, or start a new run in another directory."
+            f"has format {content['format']}, expected {FORMAT}.",
+            where=path,
+            fix="Use the version of keras_transformer that made it, or start a new run in another "
+            "directory.",
         )
     return content
 
 
-def _digest(content):
+def _digest(content: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def _fingerprint(path):
+def _fingerprint(path: pathlib.Path) -> dict[str, Any]:
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256")
     return {"bytes": path.stat().st_size, "sha256": digest.hexdigest()}

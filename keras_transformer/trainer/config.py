@@ -1,10 +1,12 @@
-"""A training as it is described: one frozen object, checked whole before any work starts."""
+"""Sections of a recipe as typed, frozen dataclasses, and the recipe that consists of them.
+
+Each section documents its keys. A recipe is checked completely when it is created; `load_recipe`
+reads one from a file. Paths of files are relative to the current directory.
+"""
 
 import dataclasses
-import functools
-import re
-import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from keras_transformer._utils.checks import (
     require_boolean,
@@ -19,419 +21,246 @@ from keras_transformer._utils.checks import (
     require_share,
     require_text,
 )
+from keras_transformer._utils.errors import ArgumentError, UserError
+from keras_transformer.text.registry import registered_tokenizers
+from keras_transformer.trainer.recipe_conflicts import COLUMNS, conflicts
 from keras_transformer.trainer.recipe_file import RecipeError, unknown_key, write_yaml
+from keras_transformer.trainer.section import (
+    Section,
+    check_fields,
+    in_section,
+    load_registry,
+    or_null,
+    plain,
+    require_directory_name,
+    require_file_sets,
+    require_files,
+    require_list,
+    require_options,
+    require_registered,
+    require_step_range,
+    require_texts,
+    setting,
+)
 
+if TYPE_CHECKING:
+    import keras
 
-def setting(default, check, **arguments):
-    """A field of a section: its default, and a check of `keras_transformer._utils.checks`.
+    from keras_transformer.decoding import SearchSettings
+    from keras_transformer.models.config import ModelConfig
+    from keras_transformer.text import SpecialIds
+    from keras_transformer.trainer.optimizers import OptimizerConfig
 
-    Args:
-        default: what holds where a recipe says nothing.
-        check: a function of the field's name and value that returns the value or raises.
-        **arguments: what else the check takes.
-    """
-    metadata = {"check": functools.partial(check, **arguments)}
-    if isinstance(default, dict):
-        return dataclasses.field(default_factory=dict, metadata=metadata)
-    return dataclasses.field(default=default, metadata=metadata)
+TASKS = tuple(COLUMNS)
 
-
-def or_null(check):
-    """The same check, of a value that may also be missing."""
-
-    def checked(name, value, **arguments):
-        if value is None:
-            return None
-        try:
-            return check(name, value, **arguments)
-        except ValueError as error:
-            own = f"`{name}` must be "
-            raise ValueError(str(error).replace(own, f"{own}null or ", 1)) from error
-
-    return checked
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Section:
-    """Base of the sections: checks all fields when made, and raises all mistakes together.
-
-    Subclasses name themselves in `key`, declare each field with `setting`, and say in
-    `disagreements` which fields do not go together.
-    """
-
-    key = ""
-
-    def __post_init__(self):
-        values, mistakes = check_fields(type(self), vars(self), prefix=f"{self.key}.")
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
-        if mistakes or (mistakes := list(self.disagreements())):
-            raise RecipeError(mistakes)
-
-    def disagreements(self):
-        """Yields a line for each mistake that is in no field alone."""
-        return ()
-
-    def to_dictionary(self):
-        """All fields, as the types that JSON and YAML have."""
-        return {field.name: plain(getattr(self, field.name)) for field in dataclasses.fields(self)}
-
-
-def check_fields(kind, values, prefix=""):
-    """Returns the checked values of those fields that are declared with `setting`, and mistakes.
-
-    Args:
-        kind: the dataclass.
-        values: a mapping from its fields; those that are not in it are not checked.
-        prefix: of the names in messages.
-    """
-    checked, mistakes = {}, []
-    for field in dataclasses.fields(kind):
-        if field.name in values and "check" in field.metadata:
-            try:
-                name = prefix + field.name
-                checked[field.name] = field.metadata["check"](name, values[field.name])
-            except RecipeError as error:
-                mistakes.extend(error.mistakes)
-            except ValueError as error:
-                mistakes.append(str(error))
-    return checked, mistakes
-
-
-def plain(value):
-    """The value with lists for tuples, and nothing in it shared with the recipe.
-
-    >>> plain({"files": ("a", "b")})
-    {'files': ['a', 'b']}
-    """
-    if isinstance(value, dict):
-        return {name: plain(item) for name, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    return value
-
-
-def with_dotted_names(message, dotted_names, section):
-    """The message of another part of the package, with the names that a recipe has for things.
-
-    >>> with_dotted_names("`hidden_dim` must be even.", {"width": "model.hidden_dim"}, "model")
-    '`model.hidden_dim` must be even.'
-    >>> with_dotted_names("This has no options.", {}, "text.options")
-    '`text.options`: This has no options.'
-
-    Args:
-        message: what an error said, with names in backticks.
-        dotted_names: a mapping from such names to dotted keys.
-        section: the key to name if the message names none.
-    """
-    names = re.findall(r"`(\w+)`", message)
-    if not any(name in dotted_names for name in names):
-        return f"`{section}`: {message}"
-    return re.sub(r"`(\w+)`", lambda match: f"`{dotted_names.get(match[1], match[1])}`", message)
-
-
-#: What a corpus must hold for each task.
-COLUMNS = {"translation": ("source", "target"), "language_model": ("text",)}
-
-
-def _require_files(name, value):
-    """Returns one or two paths or patterns as a tuple, which is empty if there are none."""
-    if value is None:
-        return ()
-    files = (value,) if isinstance(value, str) else value
-    if not isinstance(files, list | tuple) or len(files) > 2:
-        raise ValueError(
-            f"`{name}` must be a file or pattern, or a list of one or two; got {value!r}. For "
-            "several files on a side write a pattern, such as 'train.*.en'."
-        )
-    return tuple(require_text(name, file) for file in files)
-
-
-def _require_test_files(name, value):
-    files = {}
-    for corpus, value_of_corpus in require_mapping(name, value).items():
-        if not re.fullmatch(r"[\w-]+", corpus):
-            raise ValueError(
-                f"`{name}` must give each corpus a name of letters, digits, _ and -; got "
-                f"{corpus!r}."
-            )
-        files[corpus] = _require_files(f"{name}.{corpus}", value_of_corpus)
-        if not files[corpus]:
-            raise ValueError(f"`{name}.{corpus}` names no files. Name one or two, or leave it out.")
-    return files
-
-
-def _require_columns(name, value):
-    if not isinstance(value, list | tuple) or not value:
-        raise ValueError(f"`{name}` must be a list of names; got {value!r}.")
-    return tuple(require_text(name, column) for column in value)
-
-
-def _require_keys(name, value):
-    keys = require_mapping(name, value)
-    return {column: require_text(f"{name}.{column}", key) for column, key in keys.items()}
-
-
-def _require_kind(name, value):
-    from keras_transformer.analysis.data_report.open_corpus import KINDS
-
-    return require_choice(name, value, KINDS)
+# Registries whose names are choices in a recipe. They are imported when a recipe is checked.
+_BUILTIN_CORPORA = "keras_transformer.data.builtin:BUILTIN_CORPORA"
+_FORMATS = "keras_transformer.data.corpora:FORMATS"
+_METRICS = "keras_transformer.metrics:TEXT_METRICS"
+_SCHEDULES = "keras_transformer.schedules:SCHEDULES"
+_OPTIMIZERS = "keras_transformer.trainer.optimizers:OPTIMIZERS"
+_LOGGERS = "keras_transformer.trainer.loggers:LOGGERS"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DataSection(Section):
-    """Where the examples come from. Files are relative to the current directory.
+    """Corpora of the training, validation and test examples.
 
-    Attributes:
-        builtin: "dates" for the corpus of the quick start, "recall" for values that are asked for a
-            known distance later (see `make_recall`), both with validation and test data of their
-            own; or null, and `train` names files.
-        builtin_pairs: training pairs of the built-in corpus.
-        train: one or two files or patterns; of parallel files, the source and the target. A source
-            that ends with .conllu is parsed, and may train a model with `tree_positions`.
-        validation: likewise, for the validation loss, BLEU and chrF. Without it there are none.
-        test: names and files of corpora that are evaluated once, at the end.
-        kind, columns, has_header, keys, on_bad_line, encoding_errors: how to read the files; see
-            `keras_transformer.analysis.data_report.open_corpus`.
-        cache: a directory for tokenized corpora, to share them among runs; null keeps them in the
-            run.
+    Args:
+        builtin: Name of a registered built-in corpus, which has training, validation and test
+            examples, such as "dates" (dates in many languages) and "recall" (values after their
+            keys, at known distances). Default: null, for the files in `train`.
+        builtin_pairs: Number of training pairs of the built-in corpus. Default: 20000.
+        train: One or two files or patterns; for parallel files the source and the target. A
+            ".conllu" source is parsed and can train a model with `tree_positions`.
+        validation: Files of the validation examples. Default: none, and no evaluations.
+        test: Test corpora, a mapping from names to files. They are evaluated once, after training.
+        format: Format of the files, one of the registered corpus formats. Default: null, to
+            recognize it by the names of the files.
+        columns: Names of the columns of TSV files. Default: null, for source and target.
+        has_header: Whether the first line of a TSV file has the names of the columns. Default:
+            false.
+        keys: For JSON lines, a mapping from "source" and "target", or "text", to their keys.
+        format_options: Further options of the format. Default: none.
+        on_bad_line: "error" stops at a line that cannot be used; "skip" leaves it out and counts
+            it. Default: "error".
+        encoding_errors: "error" stops at bytes that are not UTF-8; "replace" puts U+FFFD in their
+            place. Default: "error".
+        cache: Directory of the tokenized corpora, to share them between runs. Default: null, for
+            the run directory.
     """
 
     key = "data"
 
-    builtin: str | None = setting(None, or_null(require_choice), choices=("dates", "recall"))
+    builtin: str | None = setting(None, or_null(require_registered), registry=_BUILTIN_CORPORA)
     builtin_pairs: int = setting(20_000, require_positive_integer)
-    train: tuple = setting((), _require_files)
-    validation: tuple = setting((), _require_files)
-    test: Mapping = setting({}, _require_test_files)
-    kind: str | None = setting(None, or_null(_require_kind))
-    columns: tuple | None = setting(None, or_null(_require_columns))
+    train: tuple[str, ...] = setting((), require_files)
+    validation: tuple[str, ...] = setting((), require_files)
+    test: Mapping[str, tuple[str, ...]] = setting({}, require_file_sets)
+    format: str | None = setting(None, or_null(require_registered), registry=_FORMATS)
+    columns: tuple[str, ...] | None = setting(None, or_null(require_list), items=require_text)
     has_header: bool = setting(False, require_boolean)
-    keys: Mapping | None = setting(None, or_null(_require_keys))
+    keys: Mapping[str, str] | None = setting(None, or_null(require_texts))
+    format_options: Mapping[str, Any] = setting({}, require_mapping)
     on_bad_line: str = setting("error", require_choice, choices=("error", "skip"))
     encoding_errors: str = setting("error", require_choice, choices=("error", "replace"))
     cache: str | None = setting(None, or_null(require_text))
 
     @property
-    def has_validation(self):
-        """Whether there is anything to validate on."""
+    def has_validation(self) -> bool:
+        """Whether there are validation examples."""
         return bool(self.builtin or self.validation)
 
-    def disagreements(self):
-        if self.builtin and (self.train or self.validation or self.test):
-            given = next(name for name in ("train", "validation", "test") if getattr(self, name))
-            yield (
-                f"`data.{given}` and `data.builtin` exclude each other: {self.builtin!r} is a "
-                "whole corpus. Set one of them to null, or leave it out."
-            )
-        if not self.builtin and not self.train:
-            yield (
-                "`data.train` is missing: name one or two files to learn from, or set "
-                "`data.builtin` to dates."
-            )
+    @property
+    def reading_options(self) -> dict[str, Any]:
+        """Format and its options, as arguments of `open_corpus` and `find_columns`."""
+        return {
+            "format": self.format,
+            "columns": self.columns,
+            "has_header": self.has_header,
+            "keys": self.keys,
+            **self.format_options,
+        }
 
-    def disagreements_with(self, task):
-        """Yields what does not suit the task, as far as the files' names and `kind` tell."""
-        if self.builtin and task != "translation":
-            yield (
-                f"`data.builtin` must be null for the task {task!r}: {self.builtin!r} holds pairs. "
-                "Name files in `data.train`."
-            )
-        for key, files in self._corpora().items():
-            try:
-                columns = self._columns_of(files)
-            except ValueError as error:
-                names = {name: f"data.{name}" for name in ("kind", "columns", "has_header", "keys")}
-                yield with_dotted_names(str(error), names, key)
-                return
-            if columns != COLUMNS[task]:
-                needed, held = " and ".join(COLUMNS[task]), " and ".join(columns)
-                given = f"{files[0]} holds" if len(files) == 1 else f"{' and '.join(files)} hold"
-                advice = "Set"
-                if task == "translation" and len(files) == 1:
-                    advice = "Name two files, such as [train.en, train.de]; or set"
-                yield (
-                    f"`{key}` must hold {needed} for the task {task!r}; {given} {held}. {advice} "
-                    "`data.kind`, `data.columns` or `data.keys` to what is there, or choose "
-                    "another `task`."
-                )
-                return
-
-    def disagreements_with_trees(self):
-        """Yields what has no trees, for a model that reads them."""
-        if self.builtin:
-            yield (
-                f"`model.tree_positions` needs parsed sources, and `data.builtin` {self.builtin!r} "
-                "has none. Name CoNLL-U files in `data.train`, or set `model.tree_positions` to "
-                "none."
-            )
-        for key, files in self._corpora().items():
-            if not self._is_parsed(files):
-                yield (
-                    f"`{key}` must have a parsed source where `model.tree_positions` is set, such "
-                    f"as [train.conllu, train.en]; got {', '.join(files)}. Set `data.kind` to "
-                    "conllu if it is CoNLL-U, or `model.tree_positions` to none."
-                )
-                return
-
-    def _is_parsed(self, files):
-        from keras_transformer.analysis.data_report.open_corpus import guess_kind
-
-        try:
-            return (self.kind or guess_kind(files)) == "conllu"
-        except ValueError:  # which is told by `disagreements_with`
-            return True
-
-    def _corpora(self):
-        """The files of each corpus that has some, by key."""
-        corpora = {"data.train": self.train, "data.validation": self.validation}
-        corpora |= {f"data.test.{name}": files for name, files in self.test.items()}
+    @property
+    def corpora(self) -> dict[str, tuple[str, ...]]:
+        """Files of each corpus that is given, by its key in this section."""
+        corpora = {"train": self.train, "validation": self.validation}
+        corpora |= {f"test.{name}": files for name, files in self.test.items()}
         return {key: files for key, files in corpora.items() if files}
 
-    def _columns_of(self, files):
-        from keras_transformer.analysis.data_report.open_corpus import guess_kind
-        from keras_transformer.data.corpora.corpus import find_column_set
-
-        kind = self.kind or guess_kind(files)
-        if kind != "tsv" and (self.columns or self.has_header):
-            name = "columns" if self.columns else "has_header"
-            raise ValueError(f"`{name}` is for TSV files; {files[0]} is of the kind {kind!r}.")
-        if kind != "json-lines" and self.keys:
-            raise ValueError(f"`keys` is for JSON lines; {files[0]} is of the kind {kind!r}.")
-        if kind == "json-lines" and not self.keys:
-            raise ValueError(
-                f"`keys` is missing: {files[0]} holds JSON lines. Say which of theirs hold the "
-                "texts, as {source: en, target: de}."
+    def conflicts(self) -> Iterator[UserError]:
+        if self.builtin and self.corpora:
+            yield ArgumentError(
+                next(iter(self.corpora)),
+                f"left out with the built-in corpus {self.builtin!r}, which has all examples",
+                list(next(iter(self.corpora.values()))),
+                fix="Or set `data.builtin` to null.",
+                related=("builtin",),
             )
-        if kind in ("parallel", "conllu") and len(files) != 2:
-            kinds = {"parallel": "Parallel files", "conllu": "Files with parsed sources"}
-            raise ValueError(
-                f"{kinds[kind]} are two, a source and a target; got {files[0]!r} alone."
+        if not self.builtin and not self.train:
+            yield UserError(
+                "no training data.",
+                argument="train",
+                related=("builtin",),
+                fix="Name one or two files, or set `data.builtin` to dates.",
             )
-        if kind in ("parallel", "conllu"):
-            return COLUMNS["translation"]
-        if kind in ("line-documents", "blank-line-documents"):
-            return COLUMNS["language_model"]
-        name, columns = ("columns", self.columns) if kind == "tsv" else ("keys", tuple(self.keys))
-        try:
-            return find_column_set(columns or COLUMNS["translation"])
-        except ValueError as error:
-            raise ValueError(f"`{name}`: {error}") from error
 
 
-#: That of `keras-transformer data`, so that its report is about the same vocabulary.
-DEFAULT_SIZE = 8000
-
-
-def _require_tokenizer(name, value):
-    from keras_transformer.text import registered_tokenizers
-
+def _require_tokenizer(name: str, value: Any) -> str:
     return require_choice(name, value, registered_tokenizers())
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TextSection(Section):
-    """How strings become ids.
+    """Tokenizer, and how its vocabulary is learned.
 
-    Attributes:
-        tokenizer: "sentencepiece", "wordpiece" or "bytes".
-        vocabulary_size: ids to learn, the four special ones included; null is 8,000, or 260 where
-            the ids are bytes.
-        shared: whether source and target have one vocabulary, as in the paper.
-        options: of the tokenizer, such as `{model: bpe}`; see `learn_tokenizer`.
-        maximum_passages: a larger corpus is sampled down to so many lines to learn from.
-        sampling: how wildly training texts are cut at random, anew in each epoch: `alpha` of
-            `SentencePieceTokenizer.sample`; 0 is not at all. Of a unigram model the smaller is the
-            wilder (Kudo 2018: 0.2); of a BPE model, the larger (Provilkov et al. 2020: 0.1). Texts
-            become longer by it, and epochs slower: Multi30k's by a third at 0.1 of BPE.
-        sampled: the texts of a translation that are cut so: "source", or "both", as in the two
-            papers. A language model has only one.
+    Args:
+        tokenizer: Kind of the tokenizer: "sentencepiece", "wordpiece" or "bytes". Default:
+            "sentencepiece".
+        vocabulary_size: Number of ids, special ids included. Default: null, for 8000, or for the
+            fixed size of a tokenizer that has one.
+        shared: Whether source and target share one vocabulary. Default: true, as Vaswani et al.
+            2017.
+        options: Options of the tokenizer, such as `{model: bpe}`. Default: none.
+        maximum_passages: Maximum number of lines, sampled from the corpus, from which the
+            vocabulary is learned. Default: 200000.
+        sampling: Strength of subword regularization, which segments the training texts at random
+            in each epoch: `alpha` of `SentencePieceTokenizer.sample`. Common values are 0.2 for a
+            unigram model, where lower is more random (Kudo 2018), and 0.1 for a BPE model, where
+            higher is more random (Provilkov et al. 2020). Default: 0, for none.
+        sampled: Texts of a translation that are segmented at random: "source" or "both". Default:
+            "source".
     """
 
     key = "text"
+    #: Size of a learned vocabulary by default; that of `keras-transformer data`, too.
+    default_size: ClassVar[int] = 8000
 
     tokenizer: str = setting("sentencepiece", _require_tokenizer)
     vocabulary_size: int | None = setting(None, or_null(require_positive_integer))
     shared: bool = setting(True, require_boolean)
-    options: Mapping = setting({}, require_mapping)
+    options: Mapping[str, Any] = setting({}, require_mapping)
     maximum_passages: int = setting(200_000, require_positive_integer)
     sampling: float = setting(0.0, require_share)
     sampled: str = setting("source", require_choice, choices=("source", "both"))
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
         if self.vocabulary_size is None:
-            object.__setattr__(self, "vocabulary_size", self._fixed_size() or DEFAULT_SIZE)
+            object.__setattr__(self, "vocabulary_size", self._fixed_size() or self.default_size)
 
-    def disagreements(self):
+    def conflicts(self) -> Iterator[UserError]:
         try:
             size = self._fixed_size()
-        except ValueError as error:
-            names = {name: f"text.{name}" for name in ("vocabulary_size", "maximum_passages")}
-            names |= {name: f"text.options.{name}" for name in self.options}
-            yield with_dotted_names(str(error), names | {"option": "text.options"}, "text.options")
+        except UserError as error:
+            yield self._located(error)
             return
         if size is not None and self.vocabulary_size not in (None, size):
-            yield (
-                f"`text.vocabulary_size` must be {size} for {self.tokenizer!r}; got "
-                f"{self.vocabulary_size}. Leave it out."
+            yield ArgumentError(
+                "vocabulary_size",
+                f"{size} for {self.tokenizer!r}",
+                self.vocabulary_size,
+                fix="Leave it out.",
+                related=("tokenizer",),
             )
         if self.sampling and self.tokenizer != "sentencepiece":
-            yield (
-                f"`text.sampling` must be 0 for {self.tokenizer!r}, which cuts each text in one "
-                f"way; got {self.sampling}. Or set `text.tokenizer` to sentencepiece."
+            yield ArgumentError(
+                "sampling",
+                f"0 for {self.tokenizer!r}, which has one segmentation of each text",
+                self.sampling,
+                fix="Or set `text.tokenizer` to sentencepiece.",
+                related=("tokenizer",),
             )
         if self.sampling == 1 and self.options.get("model") == "bpe":
-            yield (
-                "`text.sampling` must be below 1 for a BPE model: with all merges left out there "
-                "are only letters; got 1.0."
+            yield ArgumentError(
+                "sampling",
+                "below 1 for a BPE model, because without any merge all pieces are characters",
+                self.sampling,
+                related=("options",),
             )
 
-    def _fixed_size(self):
-        """The size of a vocabulary that is not learned, or None. Raises what learning would raise.
+    def _fixed_size(self) -> int | None:
+        """Checks the settings as learning does; returns the vocabulary size if it is fixed."""
+        from keras_transformer.text.learning import check_learning
 
-        It is a rehearsal, so that the tokenizer's own checks run before any corpus is read: one
-        that learns asks for the first line, and is stopped there.
-        """
-        import tensorflow as tf
+        return check_learning(
+            self.tokenizer,
+            self.vocabulary_size or self.default_size,
+            maximum_passages=self.maximum_passages,
+            **self.options,
+        )
 
-        from keras_transformer.text import learn_tokenizer
-
-        try:
-            # In a graph of its own: TensorFlow must not start before it knows of other workers.
-            with warnings.catch_warnings(), tf.Graph().as_default():
-                warnings.simplefilter("ignore")
-                tokenizer = learn_tokenizer(
-                    self.tokenizer,
-                    _stop_at_first_line(),
-                    self.vocabulary_size or DEFAULT_SIZE,
-                    maximum_passages=self.maximum_passages,
-                    progress=lambda *_: None,
-                    **self.options,
-                )
-        except _LineWantedError:
-            return None
-        return tokenizer.vocabulary_size
+    def _located(self, error: UserError) -> UserError:
+        """Returns an error of the tokenizer as one of this section's keys, or of its options."""
+        if error.argument in (None, "option"):
+            return error.renamed("options")
+        own = {field.name for field in dataclasses.fields(self)}
+        return error.renamed(
+            {name: name if name in own else f"options.{name}" for name in error.arguments}
+        )
 
 
-class _LineWantedError(Exception):
-    """A tokenizer is content with its settings and wants to read."""
+#: Fields of a model's config that a recipe does not set: they follow from its other sections and
+#: from the tokenizer.
+DERIVED = frozenset(
+    {
+        "vocabulary_size",
+        "target_vocabulary_size",
+        "padding_id",
+        "unknown_id",
+        "start_id",
+        "end_id",
+        "is_packed",
+    }
+)
 
-
-def _stop_at_first_line():
-    raise _LineWantedError
-    yield
-
-
-#: Fields of the configs that follow from the rest of the recipe.
-DERIVED = frozenset({"vocabulary_size", "target_vocabulary_size", "padding_id", "is_packed"})
-
-#: The kind of model where a recipe says nothing.
+#: Kind of model by default.
 DEFAULT_KIND = "transformer"
 
 
-def config_classes(task):
-    """The classes of the configs of a task's models, by kind."""
+def config_classes(task: str) -> "dict[str, type[ModelConfig]]":
+    """Returns the classes of the configs of a task's models, by kind."""
     from keras_transformer import models
 
     return {
@@ -441,126 +270,142 @@ def config_classes(task):
             "convolutional": models.ConvolutionalSeq2SeqConfig,
         },
         "language_model": {"transformer": models.LanguageModelConfig},
-    }[require_choice("task", task, ("translation", "language_model"))]
+    }[require_choice("task", task, TASKS)]
 
 
-def model_keys(task):
-    """The keys that a recipe's `model` may have, of whatever kind it is."""
-    fields = (name for config in config_classes(task).values() for name in _fields(config))
-    return tuple(dict.fromkeys(("kind", "preset", *fields)))
+def model_keys(task: str) -> tuple[str, ...]:
+    """Returns the keys that the section `model` may have for a task, for any kind of model."""
+    fields = (name for config in config_classes(task).values() for name in _config_fields(config))
+    return tuple(dict.fromkeys(("kind", "size", *fields)))
 
 
-def _fields(config):
+def _config_fields(config: type[Any]) -> tuple[str, ...]:
     names = (field.name for field in dataclasses.fields(config))
     return tuple(name for name in names if name not in DERIVED)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ModelSection:
-    """The model's settings, every one of them.
+    """Settings of the model.
 
-    A recipe gives a `kind` ("transformer", or for translation "recurrent" or "convolutional"), a
-    `preset` ("tiny", "small", "base" or "big"; without one, the defaults of the config) and any
-    field of the kind's config, such as `TransformerConfig`. What is kept is what they come to,
-    without the preset's name: what stands there is what is built.
+    A recipe gives a `kind` ("transformer", or for translation also "recurrent" or "convolutional"),
+    a `size` ("tiny", "small", "base" or "big"; by default the defaults of the config) and fields of
+    the kind's config, such as `TransformerConfig`, which replace those of the size. The section
+    stores the resulting settings, without the name of the size.
 
-    Attributes:
-        kind: of the model.
-        settings: a mapping from fields of the config; the sizes of vocabularies, the id of padding
-            and whether rows are packed are not among them.
+    Args:
+        kind: Kind of the model.
+        settings: A mapping with all fields of the config, without those that follow from other
+            sections or from the tokenizer.
     """
 
     kind: str
-    settings: dict
+    settings: Mapping[str, Any]
 
     @property
-    def reads_trees(self):
-        """Whether the model reads the trees of its source."""
+    def reads_trees(self) -> bool:
+        """Whether the model reads the dependency trees of its sources."""
         return self.settings.get("tree_positions", "none") != "none"
 
     @classmethod
-    def resolve(cls, values, task, text):
-        """Makes the section from what a recipe says.
+    def resolve(cls, values: Mapping[str, Any], task: str, text: TextSection | None) -> Self:
+        """Creates the section from the keys and values of a recipe.
 
         Args:
-            values: the recipe's keys and values, all of them known.
-            task: "translation" or "language_model".
-            text: the `TextSection`, or None if that could not be made.
+            values: Keys and values of the section.
+            task: The recipe's task.
+            text: The recipe's `TextSection`; None if it has mistakes.
+
+        Raises:
+            RecipeError: With the mistake, if there is one.
         """
         values, kinds = dict(values), config_classes(task)
-        size = text.vocabulary_size if text is not None else 1
+        vocabulary_size = text.vocabulary_size if text is not None else 1
         if text is not None and not text.shared and task == "translation":
-            # Two vocabularies cannot share a table, so the default cannot be that they do.
+            # Two vocabularies cannot share an embedding table, which is the config's default.
             values.setdefault("share_embeddings", "target")
         try:
             kind = require_choice("kind", values.pop("kind", DEFAULT_KIND), kinds)
-            config_kind = kinds[kind]
-            _require_known(values, kind, config_kind)
-            for name in values:
-                if name.endswith("_options"):
-                    require_mapping(name, values[name])
-            if (preset := values.pop("preset", None)) is not None:
-                config = config_kind.preset(preset, vocabulary_size=size, **values)
-            else:
-                config = config_kind(vocabulary_size=size, **values)
-            _require_usable(config)
-        except (TypeError, ValueError) as error:
-            names = {name: f"model.{name}" for name in model_keys(task)}
-            raise RecipeError([with_dotted_names(str(error), names, "model")]) from error
-        settings = {name: plain(getattr(config, name)) for name in _fields(config_kind)}
+            _require_fields(values, kind, kinds[kind])
+            size = values.pop("size", None)
+            values["vocabulary_size"] = vocabulary_size
+            config = (
+                kinds[kind](**values) if size is None else kinds[kind].from_size(size, **values)
+            )
+            if decoder_field := getattr(config, "decoder_field", None):
+                # Decoding needs causal attention with a KV cache.
+                config.require_usable(decoder_field, causal=True, cache=True)
+        except UserError as error:
+            raise RecipeError([in_section(error, "model", model_keys(task))]) from error
+        except (TypeError, ValueError) as error:  # of a variant that does not raise `UserError`
+            raise RecipeError([UserError(str(error), argument="model")]) from error
+        settings = {name: plain(getattr(config, name)) for name in _config_fields(kinds[kind])}
         return cls(kind=kind, settings=settings)
 
-    def make_config(self, task, vocabulary_size, target_vocabulary_size=None, is_packed=False):
-        """The config of the model, with what the recipe's other sections and the data decide.
+    def make_config(
+        self,
+        task: str,
+        vocabulary_size: int,
+        target_vocabulary_size: int | None = None,
+        is_packed: bool = False,
+        special_ids: "SpecialIds | None" = None,
+    ) -> "ModelConfig":
+        """Returns the config of the model.
 
         Args:
-            task: "translation" or "language_model".
-            vocabulary_size: ids of the source, or of all text.
-            target_vocabulary_size: ids of the target, where they are not the source's.
-            is_packed: whether a language model's rows hold several documents.
+            task: The recipe's task.
+            vocabulary_size: Number of ids of the source, or of all text.
+            target_vocabulary_size: Number of ids of the target. Default: None, for a shared
+                vocabulary.
+            is_packed: Whether the rows of a language model hold several documents. Default: False.
+            special_ids: Special ids of the tokenizer. Default: None, for `SpecialIds()`.
         """
-        derived = {"vocabulary_size": vocabulary_size}
+        derived: dict[str, Any] = {"vocabulary_size": vocabulary_size}
         if task == "translation":
             derived["target_vocabulary_size"] = target_vocabulary_size
         else:
             derived["is_packed"] = is_packed
+        if special_ids is not None:
+            ids = dataclasses.asdict(special_ids)
+            derived |= {f"{name}_id": number for name, number in ids.items()}
         return config_classes(task)[self.kind](**derived, **plain(self.settings))
 
-    def to_dictionary(self):
-        """Kind and settings, as the types that JSON and YAML have."""
+    def to_dictionary(self) -> dict[str, Any]:
+        """Returns kind and settings as types that JSON and YAML have."""
         return {"kind": self.kind, **plain(self.settings)}
 
 
-def _require_known(values, kind, config_kind):
-    """Raises if a setting is another kind's."""
-    known = _fields(config_kind)
-    for name in values:
-        if name not in ("preset", *known):
-            raise ValueError(
-                f"`{name}` is no setting of a model of the kind {kind!r}, which has "
-                f"{', '.join(known)}. Leave it out, or choose another `kind`."
+def _require_fields(values: Mapping[str, Any], kind: str, config: type[Any]) -> None:
+    """Checks that the settings are fields of the config of this kind of model."""
+    known = _config_fields(config)
+    for name, value in values.items():
+        if name not in ("size", *known):
+            raise UserError(
+                f"not a setting of a model of the kind {kind!r}, which has {', '.join(known)}.",
+                argument=name,
+                fix="Leave it out, or choose another `model.kind`.",
+                related=("kind",),
             )
-
-
-def _require_usable(config):
-    """Raises if the attention cannot do what decoding will ask of it."""
-    if not hasattr(config, "decoder_field"):  # no self-attention: its one use is checked already
-        return
-    config.require_usable(config.decoder_field, is_causal=True, is_cached=True)
+        if name.endswith("_options"):
+            require_mapping(name, value)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BatchesSection(Section):
-    """How many tokens at once; see `choose_buckets` and `PackedBatches`.
+    """Sizes and shapes of batches.
 
-    Attributes:
-        tokens: the budget of a batch: its rows times its longest sequence are never more. 4,096 is
-            fairseq's usual one.
-        max_length: tokens of the longest sequence, END included; the width of packed rows.
-        too_long: "skip" or "truncate" what is longer. Packed documents are cut into pieces instead.
-        max_buckets: how many shapes of batches there may be; XLA compiles each by itself.
-        accumulate: batches in an update: their gradients are summed first, as if they were one.
-        packed: whether a language model's rows hold several documents each.
+    Args:
+        tokens: Maximum number of tokens per batch and side, padding included: rows times the length
+            of the longest sequence. Default: 4096, as fairseq.
+        max_length: Maximum length of a sequence in tokens, end included; the length of packed rows.
+            Default: 256.
+        too_long: "skip" leaves longer examples out, "truncate" cuts them. Packed documents are cut
+            into pieces in any case. Default: "skip".
+        max_buckets: Maximum number of shapes of batches; XLA compiles each shape separately.
+            Default: 20.
+        accumulate: Number of batches whose gradients are summed in a step. Default: 1.
+        packed: Whether each row of a language model's batches is filled with several documents.
+            Default: false.
     """
 
     key = "batches"
@@ -572,71 +417,73 @@ class BatchesSection(Section):
     accumulate: int = setting(1, require_positive_integer)
     packed: bool = setting(False, require_boolean)
 
-    def disagreements(self):
+    def conflicts(self) -> Iterator[UserError]:
         if self.tokens < self.max_length:
-            yield (
-                "`batches.tokens` must be at least `batches.max_length`, or a batch cannot hold "
-                f"the longest sequence; got {self.tokens} and {self.max_length}."
+            yield ArgumentError(
+                "tokens",
+                f"at least max_length={self.max_length}, the longest sequence in a batch",
+                self.tokens,
+                related=("max_length",),
             )
 
 
-#: Schedules that end at a known update, with `final_rate`.
-FINITE_SCHEDULES = ("cosine", "linear")
+#: Name of the learning rate that does not change, which is a number and no schedule.
+CONSTANT = "constant"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TrainingSection(Section):
-    """How long, and how each update is made. Defaults: Vaswani et al. 2017, §5.3 and §5.4.
+    """Length of the training and computation of its steps. Defaults: Vaswani et al. 2017, §5.3-5.4.
 
-    Attributes:
-        steps: updates in all; or
-        epochs: passes over the corpus. One of the two must be given.
-        optimizer: "adam", or "adamw" for a `weight_decay` apart from the gradient (Loshchilov and
-            Hutter 2019).
-        beta_1, beta_2, epsilon: of Adam.
-        weight_decay: of AdamW.
-        clip_norm: gradients whose global norm is larger are scaled down to it; null for never.
-        schedule: of the learning rate after warm-up: "inverse_square_root", "cosine" or "linear"
-            down to `final_rate`; or "constant", which has no warm-up.
-        learning_rate: the highest rate. Null is the paper's, (width · warmup_steps)^-0.5, and only
-            for "inverse_square_root".
-        warmup_steps: updates in which the rate rises to it, unless it is constant.
-        final_rate: the rate at the end of "cosine" and "linear".
-        label_smoothing: the share of probability that is spread over all tokens.
-        consistency: α of R-Drop (Liang et al. 2021, "R-Drop: Regularized Dropout for Neural
-            Networks"; the paper's is 5), for small corpora: each batch is predicted twice, with
-            other units dropped, and the loss grows with how far the two are apart. It takes more
-            than twice the time; 0 is without.
-        precision: "float32", "mixed_bfloat16", or "mixed_float16" with loss scaling.
-        xla: whether XLA compiles the update. It gains on GPUs; each shape of batches costs some
-            seconds of compilation.
-        ema: momentum of a moving average of the weights; 0 keeps none.
-        deterministic: whether the same recipe gives the same weights, bit for bit; on a GPU it
-            costs some speed.
-        distribution: "none", "mirrored" (all GPUs of this machine), "multi_worker" (TF_CONFIG names
-            the workers), or "auto": whichever of them fits what is there.
+    Args:
+        steps: Number of steps. Either this or `epochs` must be given.
+        epochs: Number of passes over the training corpus.
+        optimizer: One of the registered optimizers, such as "adam" and "adamw". Default: "adam".
+        optimizer_options: Hyperparameters of the optimizer, such as `{beta_2: 0.95}`. Default:
+            those of the optimizer; for "adam" beta_1 0.9, beta_2 0.98 and epsilon 1e-9.
+        clip_norm: Maximum global norm of the gradients. Default: null, for no clipping.
+        schedule: Learning rate schedule: "constant", or one of the registered schedules, such as
+            "inverse_square_root", "cosine" and "linear". Default: "inverse_square_root".
+        schedule_options: Further options of the schedule. Default: none.
+        learning_rate: Highest learning rate. Default: null, for the default of the schedule;
+            "inverse_square_root" has (hidden_dim · warmup_steps)^-0.5, as the paper.
+        warmup_steps: Number of steps in which the learning rate rises linearly. Default: 4000.
+            "constant" has no warm-up.
+        final_rate: Learning rate at the end, for schedules that have an end. Default: 0.
+        label_smoothing: Share of the probability that is spread over all tokens. Default: 0.1.
+        r_drop_alpha: Weight α of R-Drop (Liang et al. 2021, "R-Drop: Regularized Dropout for Neural
+            Networks", who use 5): each batch is predicted twice with different dropout, and the
+            difference of the predictions is added to the loss. A step takes more than twice the
+            time. Default: 0, for none.
+        precision: "float32", "mixed_bfloat16", or "mixed_float16" with loss scaling. Default:
+            "float32".
+        xla: Whether XLA compiles the training step, which is faster on GPUs; compiling takes some
+            seconds for each shape of batches. Default: false.
+        ema: Momentum of the exponential moving average of the weights. Default: 0, for none.
+        deterministic: Whether the same recipe gives bit-identical weights; slower on GPUs.
+            Default: true.
+        distribution: "none", "mirrored" (all GPUs of this machine), "multi_worker" (the workers in
+            TF_CONFIG), or "auto" (chosen by what is available). Default: "auto".
+        loggers: Registered loggers that receive metrics, texts and images. Default: [jsonl,
+            tensorboard].
     """
 
     key = "training"
 
     steps: int | None = setting(None, or_null(require_positive_integer))
     epochs: int | None = setting(None, or_null(require_positive_integer))
-    optimizer: str = setting("adam", require_choice, choices=("adam", "adamw"))
-    beta_1: float = setting(0.9, require_rate)
-    beta_2: float = setting(0.98, require_rate)
-    epsilon: float = setting(1e-9, require_positive)
-    weight_decay: float = setting(0.0, require_not_negative)
+    optimizer: str = setting("adam", require_registered, registry=_OPTIMIZERS)
+    optimizer_options: Mapping[str, Any] = setting({}, require_mapping)
     clip_norm: float | None = setting(None, or_null(require_positive))
     schedule: str = setting(
-        "inverse_square_root",
-        require_choice,
-        choices=("inverse_square_root", "constant", *FINITE_SCHEDULES),
+        "inverse_square_root", require_registered, registry=_SCHEDULES, others=[CONSTANT]
     )
+    schedule_options: Mapping[str, Any] = setting({}, require_mapping)
     learning_rate: float | None = setting(None, or_null(require_positive))
     warmup_steps: int = setting(4000, require_integer, minimum=0)
     final_rate: float = setting(0.0, require_not_negative)
     label_smoothing: float = setting(0.1, require_rate)
-    consistency: float = setting(0.0, require_not_negative)
+    r_drop_alpha: float = setting(0.0, require_not_negative)
     precision: str = setting(
         "float32", require_choice, choices=("float32", "mixed_bfloat16", "mixed_float16")
     )
@@ -646,139 +493,198 @@ class TrainingSection(Section):
     distribution: str = setting(
         "auto", require_choice, choices=("auto", "none", "mirrored", "multi_worker")
     )
+    loggers: tuple[str, ...] = setting(
+        ("jsonl", "tensorboard"), require_list, items=require_registered, registry=_LOGGERS
+    )
 
-    def disagreements(self):
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        options = dataclasses.asdict(self.optimizer_config())
+        object.__setattr__(self, "optimizer_options", options)
+
+    def optimizer_config(self) -> "OptimizerConfig":
+        """Returns the hyperparameters of the optimizer."""
+        kind = load_registry(_OPTIMIZERS)[self.optimizer]
+        require_options("optimizer_options", self.optimizer_options, kind, self.optimizer)
+        try:
+            return kind(**self.optimizer_options)
+        except ArgumentError as error:
+            raise in_section(error, "optimizer_options") from error
+
+    def learning_rate_schedule(
+        self, hidden_dim: int, total_steps: int
+    ) -> "float | keras.optimizers.schedules.LearningRateSchedule":
+        """Returns the learning rate: a number, or a schedule of Keras.
+
+        Args:
+            hidden_dim: Size of the hidden states of the model, on which the default of the paper's
+                schedule depends.
+            total_steps: Number of steps of the training, with which some schedules end.
+        """
+        options = self.schedule_options
+        if self.schedule == CONSTANT:
+            require_options("schedule_options", options, lambda: None, CONSTANT)
+            return self.learning_rate  # type: ignore[return-value]
+        make = load_registry(_SCHEDULES)[self.schedule].for_training
+        arguments = {
+            "peak_rate": self.learning_rate,
+            "warmup_steps": self.warmup_steps,
+            "total_steps": total_steps,
+            "final_rate": self.final_rate,
+            "hidden_dim": hidden_dim,
+        }
+        require_options("schedule_options", options, make, self.schedule, taken=arguments)
+        try:
+            return make(**arguments, **options)
+        except ArgumentError as error:
+            keys = {"peak_rate": "learning_rate", "total_steps": "steps"}
+            keys |= {name: f"schedule_options.{name}" for name in options}
+            raise error.renamed(keys) from error
+
+    @property
+    def has_finite_schedule(self) -> bool:
+        """Whether the schedule reaches its final rate with the last step."""
+        return self.schedule != CONSTANT and load_registry(_SCHEDULES)[self.schedule].is_finite
+
+    def conflicts(self) -> Iterator[UserError]:
         if (self.steps is None) == (self.epochs is None):
-            got = "neither"
-            if self.steps is not None:
-                got = f"{self.steps} and {self.epochs}. Set one of them to null"
-            yield f"One of `training.steps` and `training.epochs` must be given; got {got}."
-        if self.weight_decay and self.optimizer != "adamw":
-            yield (
-                f"`training.weight_decay` must be 0 for {self.optimizer!r}; got "
-                f"{self.weight_decay}. Set `training.optimizer` to adamw."
+            got = "neither" if self.steps is None else f"{self.steps} and {self.epochs}"
+            yield UserError(
+                f"exactly one of steps and epochs must be given; got {got}.",
+                argument="steps",
+                related=("epochs",),
             )
-        yield from self._disagreements_of_schedule()
+        try:
+            self.optimizer_config()
+        except UserError as error:
+            yield error
+        yield from self._conflicts_of_schedule()
 
-    def _disagreements_of_schedule(self):
-        if self.schedule == "inverse_square_root":
-            if self.warmup_steps == 0:
-                yield (
-                    "`training.warmup_steps` must be at least 1 for 'inverse_square_root', whose "
-                    "fall is measured in warm-ups; got 0."
-                )
-        elif self.learning_rate is None:
-            yield (
-                f"`training.learning_rate` is missing: {self.schedule!r} needs one, such as 1e-3. "
-                "Only 'inverse_square_root' has one by itself."
+    def _conflicts_of_schedule(self) -> Iterator[UserError]:
+        schedule = None if self.schedule == CONSTANT else load_registry(_SCHEDULES)[self.schedule]
+        if self.learning_rate is None and (schedule is None or schedule.requires_peak_rate):
+            yield ArgumentError(
+                "learning_rate",
+                f"a number for {self.schedule!r}, such as 1e-3",
+                None,
+                related=("schedule",),
             )
-        if self.schedule in FINITE_SCHEDULES:
-            if self.steps is not None and self.steps <= self.warmup_steps:
-                yield (
-                    "`training.steps` must be more than `training.warmup_steps`, which it "
-                    f"includes; got {self.steps} and {self.warmup_steps}."
-                )
-            if self.learning_rate is not None and self.final_rate > self.learning_rate:
-                yield (
-                    "`training.final_rate` must not be above `training.learning_rate`; got "
-                    f"{self.final_rate} and {self.learning_rate}."
-                )
-        elif self.final_rate:
-            yield (
-                f"`training.final_rate` must be 0 for {self.schedule!r}, which has no end; got "
-                f"{self.final_rate}. Set `training.schedule` to cosine or linear."
+            return
+        if schedule is not None and self.warmup_steps < schedule.minimum_warmup_steps:
+            yield ArgumentError(
+                "warmup_steps",
+                f"at least {schedule.minimum_warmup_steps} for {self.schedule!r}",
+                self.warmup_steps,
+                related=("schedule",),
             )
+            return
+        if self.final_rate and not self.has_finite_schedule:
+            yield ArgumentError(
+                "final_rate",
+                f"0 for {self.schedule!r}, which has no end",
+                self.final_rate,
+                related=("schedule",),
+            )
+        elif self.learning_rate is not None and self.final_rate > self.learning_rate:
+            yield ArgumentError(
+                "final_rate",
+                f"at most learning_rate={self.learning_rate}",
+                self.final_rate,
+                related=("learning_rate",),
+            )
+        elif (
+            self.has_finite_schedule and (self.steps or self.warmup_steps + 1) <= self.warmup_steps
+        ):
+            yield ArgumentError(
+                "steps",
+                f"more than warmup_steps={self.warmup_steps}, which are part of them",
+                self.steps,
+                related=("warmup_steps",),
+            )
+        else:
+            try:
+                self.learning_rate_schedule(hidden_dim=1, total_steps=self.warmup_steps + 1)
+            except UserError as error:
+                yield error
 
 
-def _require_search(name, value):
-    """Returns all fields of `SearchSettings`, those of `value` and the defaults."""
+def _require_search(name: str, value: Any) -> dict[str, Any]:
+    """Returns all fields of `SearchSettings`: those in `value`, and the defaults."""
     from keras_transformer.decoding import SearchSettings
 
     known = [field.name for field in dataclasses.fields(SearchSettings)]
-    mistakes = [
-        unknown_key(name, key, {name: known})
-        for key in require_mapping(name, value)
-        if key not in known
-    ]
+    values = require_mapping(name, value)
+    mistakes = [unknown_key(name, key, {name: known}) for key in values if key not in known]
     try:
-        settings = _search_settings({key: value[key] for key in value if key in known})
-        # Its rules are checked where they are made.
+        settings = SearchSettings(**{key: values[key] for key in values if key in known})
+        # Creating the search checks its constraints.
         settings.make(longest=settings.max_length or settings.min_length)
-    except (TypeError, ValueError) as error:
-        names = {field: f"{name}.{field}" for field in known}
-        mistakes.append(with_dotted_names(str(error), names, name))
+    except UserError as error:
+        raise RecipeError([*mistakes, in_section(error, name, known)]) from error
     if mistakes:
         raise RecipeError(mistakes)
     return plain(dataclasses.asdict(settings))
 
 
-def _search_settings(values):
-    from keras_transformer.decoding import SearchSettings
-
-    forbidden = values.get("forbidden_ids", ())
-    if not isinstance(forbidden, list | tuple):
-        raise ValueError(f"`forbidden_ids` must be a list of ids; got {forbidden!r}.")
-    for number in forbidden:
-        require_integer("forbidden_ids", number, minimum=0)
-    return SearchSettings(**{**values, "forbidden_ids": tuple(forbidden)})
-
-
-def _require_bleu_tokens(name, value):
-    from keras_transformer.inference import BLEU_TOKENS
+def _require_bleu_tokens(name: str, value: Any) -> str:
+    from keras_transformer.metrics.bleu import BLEU_TOKENS
 
     return require_choice(name, value, BLEU_TOKENS)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class EvaluationSection(Section):
-    """How the model is judged while it learns, and when it has learned enough.
+    """Evaluation of the model during and after training.
 
-    Attributes:
-        every: updates between evaluations.
-        sentences: validation sentences that are translated for BLEU and chrF; 0 for none. Of no
-            meaning for a language model.
-        search: the fields of `SearchSettings`; also those of the exported model. The defaults are
-            the paper's (§6.1): 4 beams, length penalty 0.6.
-        stop_after: evaluations without an improvement after which training stops; null for never.
-        metric: by which "better" is told: "loss", "bleu" or "chrf".
-        bleu_tokens: what BLEU counts, by sacrebleu's names: "13a" for texts as people write them,
-            "none" for texts that are cut into tokens already; see `evaluate_translations`.
-        show: translations that are shown at the end.
+    Args:
+        every: Number of steps between evaluations. Default: 1000.
+        sentences: Number of validation sentences that are translated for the text metrics in each
+            evaluation; a language model has none. Default: 500.
+        search: Fields of `SearchSettings`, also for the exported model. Default: 4 beams and a
+            length penalty of 0.6, as Vaswani et al. 2017, §6.1.
+        patience: Number of evaluations without improvement after which training stops. Default:
+            null, for no early stopping.
+        metric: Metric by which the best evaluation is chosen: "loss" or one of the registered text
+            metrics, such as "bleu" and "chrf". Default: "loss".
+        bleu_tokens: Tokens that BLEU counts, by sacrebleu's names: "13a" for raw text, "none" for
+            text that is tokenized already; also "intl", "zh" and "char". Default: "13a".
+        show: Number of translations that are shown after training. Default: 12.
     """
 
     key = "evaluation"
 
     every: int = setting(1000, require_positive_integer)
     sentences: int = setting(500, require_integer, minimum=0)
-    search: Mapping = setting({}, _require_search)
-    stop_after: int | None = setting(None, or_null(require_positive_integer))
-    metric: str = setting("loss", require_choice, choices=("loss", "bleu", "chrf"))
+    search: Mapping[str, Any] = setting({}, _require_search)
+    patience: int | None = setting(None, or_null(require_positive_integer))
+    metric: str = setting("loss", require_registered, registry=_METRICS, others=["loss"])
     bleu_tokens: str = setting("13a", _require_bleu_tokens)
     show: int = setting(12, require_integer, minimum=0)
 
-    def search_settings(self):
-        """The `SearchSettings` that `search` stands for."""
-        return _search_settings(self.search)
+    def search_settings(self) -> "SearchSettings":
+        """Returns the settings of the search."""
+        from keras_transformer.decoding import SearchSettings
 
-    def disagreements(self):
+        return SearchSettings(**self.search)
+
+    def conflicts(self) -> Iterator[UserError]:
         if self.metric != "loss" and not self.sentences:
-            yield (
-                f"`evaluation.sentences` must be at least 1 for `evaluation.metric` "
-                f"{self.metric!r}; got 0."
+            yield ArgumentError(
+                "sentences", f"at least 1 for metric={self.metric!r}", 0, related=("metric",)
             )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CheckpointsSection(Section):
-    """What is kept, and which weights become the model.
+    """Checkpoints, and the weights that become the model.
 
-    Attributes:
-        every: updates between checkpoints.
-        keep: the last so many are kept.
-        average: the last so many are averaged at the end, if `final` asks for it; 5 is the paper's
-            number for its base models (§6.1).
-        final: the weights that become the model: "average", "last", "best" by the evaluation's
-            metric, or "ema", the moving average of `training.ema`.
+    Args:
+        every: Number of steps between checkpoints. Default: 1000.
+        keep: Number of checkpoints that are kept, the latest ones. Default: 5.
+        average: Number of checkpoints whose weights are averaged, the latest ones. Default: 5, as
+            Vaswani et al. 2017, §6.1.
+        final: Weights of the trained model: "average", "last", "best" (by `evaluation.metric`), or
+            "ema" (the moving average of `training.ema`). Default: "average".
     """
 
     key = "checkpoints"
@@ -788,37 +694,29 @@ class CheckpointsSection(Section):
     average: int = setting(5, require_positive_integer)
     final: str = setting("average", require_choice, choices=("average", "best", "last", "ema"))
 
-    def disagreements(self):
+    def conflicts(self) -> Iterator[UserError]:
         if self.average > self.keep:
-            yield (
-                "`checkpoints.average` must not be more than `checkpoints.keep`; got "
-                f"{self.average} and {self.keep}. Keep more, or average fewer."
+            yield ArgumentError(
+                "average",
+                f"at most keep={self.keep}",
+                self.average,
+                fix="Keep more checkpoints, or average fewer.",
+                related=("keep",),
             )
-
-
-def _require_range(name, value):
-    """Returns the first and the last of some updates."""
-    if not isinstance(value, list | tuple) or len(value) != 2:
-        raise ValueError(
-            f"`{name}` must be a list of the first and the last update; got {value!r}."
-        )
-    first, last = (require_positive_integer(name, update) for update in value)
-    if first > last:
-        raise ValueError(f"`{name}` must not end before it begins; got {value!r}.")
-    return first, last
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TensorboardSection(Section):
-    """What can be watched in TensorBoard.
+    """Content of the logs.
 
-    Attributes:
-        every: updates between scalars.
-        attention: examples whose attention maps are drawn at each evaluation; 0 for none.
-        samples: translations in the table of each evaluation; 0 for none.
-        projector: whether the embeddings are shown with the vocabulary as labels.
-        histograms: whether those of the weights are written; they make the logs large.
-        profile: the first and the last update to profile, as `[100, 110]`; null for none.
+    Args:
+        every: Number of steps between training metrics. Default: 50.
+        attention: Number of examples whose attention maps are drawn in each evaluation. Default: 2.
+        samples: Number of translations in the table of each evaluation. Default: 10.
+        projector: Whether the embeddings are written for the projector. Default: true.
+        histograms: Whether histograms of the weights are written, which take much space. Default:
+            false.
+        profile: First and last step that are profiled, such as [100, 110]. Default: null, for none.
     """
 
     key = "tensorboard"
@@ -828,18 +726,19 @@ class TensorboardSection(Section):
     samples: int = setting(10, require_integer, minimum=0)
     projector: bool = setting(True, require_boolean)
     histograms: bool = setting(False, require_boolean)
-    profile: tuple | None = setting(None, or_null(_require_range))
+    profile: tuple[int, int] | None = setting(None, or_null(require_step_range))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ExportSection(Section):
-    """Where the SavedModel goes.
+    """Export of the trained model as a SavedModel.
 
-    Attributes:
-        to: the directory of all models: the next version appears as DIR/<name>/<version>. Null is
-            inside the run.
-        weights: the type they are stored in: "float32", "float16" or "bfloat16".
-        enabled: whether there is an export at all.
+    Args:
+        to: Directory of all exported models: the next version is written to
+            DIR/<name>/<version>. Default: null, for the run directory.
+        weights: Data type in which the weights are stored: "float32", "float16" or "bfloat16".
+            Default: "float32".
+        enabled: Whether the model is exported. Default: true.
     """
 
     key = "export"
@@ -849,10 +748,8 @@ class ExportSection(Section):
     enabled: bool = setting(True, require_boolean)
 
 
-TASKS = tuple(COLUMNS)
-
-#: All but `model`, whose keys depend on the task.
-PLAIN_SECTIONS = {
+#: All sections but `model`, whose keys depend on the task.
+PLAIN_SECTIONS: dict[str, type[Section]] = {
     kind.key: kind
     for kind in (
         DataSection,
@@ -867,32 +764,31 @@ PLAIN_SECTIONS = {
 }
 
 _REQUIRED = {
-    "name": "say what the model is called, such as dates",
-    "task": f"say what it learns, {' or '.join(TASKS)}",
+    "name": "Give the model a name, such as dates.",
+    "task": f"Set it to {' or '.join(TASKS)}.",
 }
-
-
-def require_directory_name(name, value):
-    """Returns `value` if it can be the name of a directory on every system."""
-    require_text(name, value)
-    if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}", value):
-        raise ValueError(
-            f"`{name}` must be at most 100 letters, digits, _, - and ., the first neither - nor .: "
-            f"it is the name of a directory; got {value!r}."
-        )
-    return value
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """All that decides about a training; `load_recipe` reads one from a file.
+    """Complete description of a training run.
 
-    Attributes:
-        name: of the model, and of the directory of its exports.
-        task: "translation", from a source to a target, or "language_model", text that goes on.
-        seed: of everything that is random.
-        data, text, model, batches, training, evaluation, checkpoints, tensorboard, export: its
-            sections; see their classes.
+    Args:
+        name: Name of the model, and of the directory of its exports.
+        task: "translation", from a source to a target, or "language_model", which continues text.
+        seed: Seed of everything random. Default: 1.
+        data: Corpora.
+        text: Tokenizer.
+        model: Settings of the model.
+        batches: Sizes of batches.
+        training: Length, optimizer, learning rate, regularization.
+        evaluation: Evaluation during and after training.
+        checkpoints: Checkpoints, and the weights that become the model.
+        tensorboard: Content of the logs.
+        export: Export as a SavedModel.
+
+    Raises:
+        RecipeError: With all mistakes.
 
     Example:
 
@@ -900,7 +796,7 @@ class Recipe:
     ...     "name": "dates",
     ...     "task": "translation",
     ...     "data": {"builtin": "dates"},
-    ...     "model": {"preset": "tiny", "dropout": 0.0},
+    ...     "model": {"size": "tiny", "dropout": 0.0},
     ...     "training": {"steps": 1000},
     ... })
     >>> recipe.training.warmup_steps, recipe.model.settings["hidden_dim"]
@@ -920,174 +816,83 @@ class Recipe:
     tensorboard: TensorboardSection
     export: ExportSection
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         _, mistakes = check_fields(type(self), vars(self))
-        if mistakes or (mistakes := list(self._disagreements())):
+        if mistakes or (mistakes := list(conflicts(self))):
             raise RecipeError(mistakes)
 
     @classmethod
-    def from_dictionary(cls, dictionary):
-        """Makes a recipe of a mapping from names to values, as `load_recipe` reads it from a file.
+    def from_dictionary(cls, dictionary: Mapping[str, Any]) -> Self:
+        """Returns the recipe in a mapping from keys to values, such as a file has.
 
         Raises:
-            RecipeError: with a line for each thing that is wrong.
+            RecipeError: With all mistakes.
         """
         if not isinstance(dictionary, dict):
             raise RecipeError(
-                [f"A recipe must be a mapping from keys to values; got {dictionary!r}."]
+                [UserError(f"a recipe must be a mapping from keys to values; got {dictionary!r}.")]
             )
         values, mistakes = check_fields(cls, dictionary)
         mistakes += [
-            f"`{key}` is missing: {advice}."
-            for key, advice in _REQUIRED.items()
+            UserError("a value is missing.", argument=key, fix=fix)
+            for key, fix in _REQUIRED.items()
             if key not in dictionary
         ]
-        given = _split(cls, dictionary, mistakes, values.get("task"))
+        task = values.get("task")
+        given = _known_values(dictionary, task, mistakes)
         for key, kind in PLAIN_SECTIONS.items():
             if key in given:
-                _collect(values, mistakes, key, lambda kind=kind, key=key: kind(**given[key]))
-        if "model" in given and "task" in values:
-            _collect(
-                values,
-                mistakes,
-                "model",
-                lambda: ModelSection.resolve(given["model"], values["task"], values.get("text")),
-            )
+                try:
+                    values[key] = kind(**given[key])
+                except RecipeError as error:
+                    mistakes += error.mistakes
+        if "model" in given and task is not None:
+            try:
+                values["model"] = ModelSection.resolve(given["model"], task, values.get("text"))
+            except RecipeError as error:
+                mistakes += error.mistakes
         if mistakes:
             raise RecipeError(mistakes)
         return cls(**values)
 
-    def to_dictionary(self):
-        """Every key with its value, as the types that JSON and YAML have."""
+    def to_dictionary(self) -> dict[str, Any]:
+        """Returns every key with its value, as types that JSON and YAML have."""
         return {
             field.name: value.to_dictionary() if hasattr(value, "to_dictionary") else plain(value)
             for field in dataclasses.fields(self)
             for value in [getattr(self, field.name)]
         }
 
-    def to_yaml(self):
-        """The recipe as resolved, as a file that `load_recipe` reads."""
+    def to_yaml(self) -> str:
+        """Returns the recipe with all defaults as text that `load_recipe` reads."""
         dictionary = self.to_dictionary()
         head = {key: dictionary.pop(key) for key in ("name", "task", "seed")}
         parts = [head, *({key: section} for key, section in dictionary.items())]
-        title = "# As resolved: what the recipe did not say has its default.\n"
+        title = "# The recipe with all its defaults.\n"
         return title + "\n".join(write_yaml(part) for part in parts)
 
-    def _disagreements(self):
-        """Yields a line for each mistake that is in no section alone."""
-        yield from self.data.disagreements_with(self.task)
-        if self.task == "translation":
-            yield from self._disagreements_of_translation()
-        else:
-            yield from self._disagreements_of_language_model()
-        yield from self._disagreements_of_validation()
-        config = self.model.make_config(self.task, vocabulary_size=1)
-        for field, limit in config.length_limits().items():
-            if limit < self.batches.max_length:
-                yield (
-                    "`model.max_length` must be at least `batches.max_length` where "
-                    f"`model.{field}` is {getattr(config, field)}; got {limit} and "
-                    f"{self.batches.max_length}."
-                )
-        if self.checkpoints.final == "ema" and not self.training.ema:
-            yield (
-                "`training.ema` must be above 0, such as 0.999, for `checkpoints.final` 'ema'; got "
-                f"{self.training.ema}."
-            )
-        rates = [rate for name, rate in self.model.settings.items() if name.endswith("dropout")]
-        if self.training.consistency and not any(rates):
-            yield (
-                "`model.dropout` must be above 0 for `training.consistency`: without it the two "
-                "predictions of a batch are the same; got 0.0."
-            )
-        profile, steps = self.tensorboard.profile, self.training.steps
-        if profile is not None and steps is not None and profile[1] > steps:
-            yield (
-                f"`tensorboard.profile` must end by `training.steps`; got {list(profile)} and "
-                f"{steps}."
-            )
 
-    def _disagreements_of_translation(self):
-        if self.model.reads_trees:
-            yield from self.data.disagreements_with_trees()
-        if not self.text.shared and self.model.settings["share_embeddings"] == "all":
-            yield (
-                "`model.share_embeddings` must be target or none where `text.shared` is false: two "
-                "vocabularies cannot share a table; got 'all'."
-            )
-        if self.batches.packed:
-            yield "`batches.packed` must be false for the task 'translation'; got True."
-
-    def _disagreements_of_language_model(self):
-        if not self.text.shared:
-            yield (
-                "`text.shared` must be true for the task 'language_model', which has one "
-                "vocabulary; got False."
-            )
-        if self.batches.packed:
-            try:
-                self.model.make_config(self.task, vocabulary_size=1, is_packed=True)
-            except ValueError as error:
-                yield f"`batches.packed`: {error}"
-        if self.batches.packed and self.text.sampling:
-            yield (
-                "`text.sampling` must be 0 for packed rows, whose lengths are fixed; got "
-                f"{self.text.sampling}. Or set `batches.packed` to false."
-            )
-        if self.data.test:
-            yield (
-                "`data.test` must be left out for the task 'language_model': tests compare "
-                f"translations with references; got {', '.join(self.data.test)}. Name the files in "
-                "`data.validation`."
-            )
-        if self.evaluation.metric != "loss":
-            yield (
-                "`evaluation.metric` must be loss for the task 'language_model', which has no "
-                f"references; got {self.evaluation.metric!r}."
-            )
-
-    def _disagreements_of_validation(self):
-        if self.data.has_validation:
-            return
-        needing = {
-            "`evaluation.stop_after`": self.evaluation.stop_after is not None,
-            f"`evaluation.metric` {self.evaluation.metric!r}": self.evaluation.metric != "loss",
-            "`checkpoints.final` 'best'": self.checkpoints.final == "best",
-        }
-        for name, is_needed in needing.items():
-            if is_needed:
-                yield f"{name} needs validation data. Name files in `data.validation`."
-
-
-def _split(cls, dictionary, mistakes, task):
-    """Returns the known keys and values of each section; of what is wrong, adds to `mistakes`."""
-    known = {"": [field.name for field in dataclasses.fields(cls)]}
-    for key, kind in PLAIN_SECTIONS.items():
-        known[key] = [field.name for field in dataclasses.fields(kind)]
-    of_tasks = TASKS if task is None else (task,)
-    known["model"] = list(dict.fromkeys(key for name in of_tasks for key in model_keys(name)))
+def _known_values(
+    dictionary: Mapping[str, Any], task: str | None, mistakes: list[UserError]
+) -> dict[str, dict[str, Any]]:
+    """Returns the known keys and values of each section, and adds all others to `mistakes`."""
+    known = {"": [field.name for field in dataclasses.fields(Recipe)]}
+    for section, kind in PLAIN_SECTIONS.items():
+        known[section] = [field.name for field in dataclasses.fields(kind)]
+    tasks = TASKS if task is None else (task,)
+    known["model"] = list(dict.fromkeys(key for name in tasks for key in model_keys(name)))
     mistakes += [unknown_key("", key, known) for key in dictionary if key not in known[""]]
     given = {}
     for section in (*PLAIN_SECTIONS, "model"):
         values = dictionary.get(section)
-        if values is None:  # left out, or nothing stands below it
+        if values is None:  # left out, or without keys
             values = {}
         if not isinstance(values, dict):
-            names = ", ".join(known[section][:3])
-            mistakes.append(
-                f"`{section}` must be a section with keys such as {names}; got {values!r}."
-            )
+            keys = ", ".join(known[section][:3])
+            mistakes.append(ArgumentError(section, f"a section with keys such as {keys}", values))
             continue
         mistakes += [
             unknown_key(section, key, known) for key in values if key not in known[section]
         ]
         given[section] = {key: value for key, value in values.items() if key in known[section]}
     return given
-
-
-def _collect(values, mistakes, key, make):
-    """Puts what `make` gives into `values`, or its mistakes to the others."""
-    try:
-        values[key] = make()
-    except RecipeError as error:
-        mistakes.extend(error.mistakes)

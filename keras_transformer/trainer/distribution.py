@@ -1,10 +1,11 @@
-"""Which devices, of which machines, train together."""
+"""Distribution of training over the devices of one or several machines."""
 
 import contextlib
 import json
 import os
 import signal
 import threading
+from collections.abc import Callable, Iterator
 
 import tensorflow as tf
 
@@ -12,7 +13,7 @@ from keras_transformer._utils.errors import UserError
 from keras_transformer._utils.process import available_cores
 from keras_transformer.trainer.signals import TrainingFailed
 
-# What collective operations raise when a process that takes part in them is gone.
+# Errors of collective operations when another process that takes part in them has ended.
 _LOST = (
     tf.errors.UnavailableError,
     tf.errors.AbortedError,
@@ -22,52 +23,55 @@ _LOST = (
 
 
 class Distribution:
-    """The `tf.distribute` strategy of a run, and this process' place in it.
+    """The `tf.distribute` strategy of a run, and the role of this process in it.
 
     Args:
-        kind: "none": one device. "mirrored": all GPUs of this machine (or, for trying it out, all
-            logical CPUs). "multi_worker": all workers that the environment variable `TF_CONFIG`
-            names, as Kubernetes' TFJob, Vertex AI and others set it. "auto": what is there.
+        kind: String. "none": one device. "mirrored": all GPUs of this machine (without GPUs, all
+            logical CPUs, for tests). "multi_worker": all workers named by the environment variable
+            `TF_CONFIG`, as Kubeflow's TFJob, Vertex AI and others set it. "auto": "multi_worker" if
+            `TF_CONFIG` names several workers, "mirrored" if there are several GPUs, else "none".
 
     Attributes:
-        strategy: the strategy; None for one device.
-        worker, workers: the number of this process, and how many there are.
+        strategy: The strategy; None for one device.
+        worker: Number of this process, from 0.
+        workers: Number of processes.
     """
 
-    def __init__(self, kind):
+    def __init__(self, kind: str) -> None:
         cluster = _cluster()
         if kind == "auto":
-            # Listing the logical ones would start TensorFlow, and workers must be set up before.
+            # Listing logical devices would initialize TensorFlow, before workers can be set up.
             gpus = len(tf.config.list_physical_devices("GPU"))
             kind = "multi_worker" if len(cluster) > 1 else "mirrored" if gpus > 1 else "none"
         if kind == "multi_worker" and not cluster:
             raise UserError(
                 "`training.distribution` is multi_worker, but the environment variable TF_CONFIG "
-                "names no workers. Set it on each, or choose another distribution."
+                "names no workers.",
+                fix="Set it on each worker, or choose another distribution.",
             )
-        self.kind = kind
-        self.strategy = None
+        self.kind: str = kind
+        self.strategy: tf.distribute.Strategy | None = None
         self.worker, self.workers = 0, 1
+        self._sum: Callable[..., tf.Tensor] | None = None
         if kind == "mirrored":
             devices = tf.config.list_logical_devices("GPU") or tf.config.list_logical_devices("CPU")
             self.strategy = tf.distribute.MirroredStrategy([device.name for device in devices])
         elif kind == "multi_worker":
-            self.worker = _number_of_this(cluster)
-            self.workers = len(cluster)
+            self.worker, self.workers = _number_of_this(cluster), len(cluster)
             self.strategy = _join_workers()
 
     @property
-    def is_chief(self):
-        """Whether this process writes the run's directory and talks to people."""
+    def is_chief(self) -> bool:
+        """True if this process writes the run directory and reports to the user."""
         return self.worker == 0
 
-    def scope(self):
-        """The context in which model and loops are made and run."""
+    def scope(self) -> contextlib.AbstractContextManager[object]:
+        """Returns the context in which model and loops are created."""
         return self.strategy.scope() if self.strategy else contextlib.nullcontext()
 
     @contextlib.contextmanager
-    def lost_workers_told(self):
-        """What TensorFlow raises inside when another worker is gone becomes a `TrainingFailed`."""
+    def report_lost_workers(self) -> Iterator[None]:
+        """Turns TensorFlow's errors about workers that have ended into `TrainingFailed`."""
         try:
             yield
         except _LOST as error:
@@ -75,44 +79,45 @@ class Distribution:
                 raise
             raise TrainingFailed(
                 f"Worker {self.worker} of {self.workers} cannot reach the others: one of them has "
-                f"ended ({type(error).__name__}). See what it said, then start all of them again "
-                "with the same command: the training goes on from the last checkpoint."
+                f"ended ({type(error).__name__}). See its messages, then start all workers again "
+                "with the same command: training resumes from the last checkpoint."
             ) from error
 
     @contextlib.contextmanager
-    def chief_first(self):
-        """The block is run by the first worker, and when that is through with it by the others."""
+    def chief_first(self) -> Iterator[None]:
+        """Context that the first worker runs first, and the other workers after it."""
         if not self.is_chief:
             self.sum_over_workers(0)
         yield
         if self.is_chief:
             self.sum_over_workers(0)
 
-    def sum_over_workers(self, value):
-        """Returns the sum of a number that each worker has; all of them must call it."""
-        if self.workers == 1:
+    def sum_over_workers(self, value: float) -> float:
+        """Returns the sum of a number over all workers, all of which must call this method."""
+        strategy = self.strategy
+        if self.workers == 1 or strategy is None:
             return value
 
-        def add_up(number):
+        def add_up(number: tf.Tensor) -> tf.Tensor:
             context = tf.distribute.get_replica_context()
-            # A function's argument is on no device; the sum goes to where its summand is.
+            # A function's argument has no device; the sum is placed where its summand is.
             return context.all_reduce(tf.distribute.ReduceOp.SUM, tf.identity(number))
 
-        # Of each worker, one replica has the number.
-        local = self.strategy.num_replicas_in_sync // self.workers
-        numbers = self.strategy.experimental_distribute_values_from_function(
+        # One replica of each worker holds the number.
+        local = strategy.num_replicas_in_sync // self.workers
+        numbers = strategy.experimental_distribute_values_from_function(
             lambda context: tf.constant(
                 value if context.replica_id_in_sync_group % local == 0 else 0.0, tf.float32
             )
         )
-        if not hasattr(self, "_add_up"):
-            self._add_up = tf.function(
-                lambda number: self.strategy.run(add_up, (number,)), autograph=False
-            )
-        return float(self.strategy.experimental_local_results(self._add_up(numbers))[0])
+        add = self._sum
+        if add is None:
+            add = tf.function(lambda number: strategy.run(add_up, (number,)), autograph=False)
+            self._sum = add
+        return float(strategy.experimental_local_results(add(numbers))[0])
 
-    def describe(self):
-        """What a person reads: "CPU", "2 GPUs", "2 workers with 8 GPUs"."""
+    def describe(self) -> str:
+        """Returns the devices in words: "GPU", "2 GPUs", "2 workers with 8 GPUs"."""
         gpus = len(tf.config.list_logical_devices("GPU"))
         if self.strategy is None:
             cores = len(available_cores())
@@ -122,30 +127,26 @@ class Distribution:
         return devices if self.workers == 1 else f"{self.workers} workers with {devices}"
 
 
-def _join_workers():
+def _join_workers() -> tf.distribute.Strategy:
+    # TensorFlow's workers replace the handler of SIGTERM.
+    handler = signal.getsignal(signal.SIGTERM)
     try:
-        with _own_signals():
-            return tf.distribute.MultiWorkerMirroredStrategy()
+        strategy = tf.distribute.MultiWorkerMirroredStrategy()
     except RuntimeError as error:
+        # TensorFlow has no error type of its own for this.
         if "at program startup" not in str(error):
             raise
         raise UserError(
-            "TensorFlow has computed something in this process already, and can no longer join "
-            "other workers. Train before anything else, or in a process of its own."
+            "TensorFlow has been used in this process and can no longer join other workers.",
+            fix="Train before anything else, or in a process of its own.",
         ) from error
-
-
-@contextlib.contextmanager
-def _own_signals():
-    """Puts back what SIGTERM did before: TensorFlow's workers take it, and then do nothing."""
-    handler = signal.getsignal(signal.SIGTERM)
-    yield
     if handler is not None and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, handler)
+    return strategy
 
 
-def _cluster():
-    """The numbers of all workers as `TF_CONFIG` names them: tuples of type and index."""
+def _cluster() -> list[tuple[str, int]]:
+    """Returns type and index of each worker in `TF_CONFIG`."""
     try:
         config = json.loads(os.environ.get("TF_CONFIG") or "{}")
         cluster = config.get("cluster", {})
@@ -156,20 +157,18 @@ def _cluster():
         ]
     except (ValueError, AttributeError, TypeError) as error:
         raise UserError(
-            f"The environment variable TF_CONFIG is no description of a cluster ({error}). Set it "
-            "as TensorFlow's guide to training with several workers says, or unset it."
+            f"The environment variable TF_CONFIG does not describe a cluster ({error}).",
+            fix="Set it as TensorFlow's guide to multi-worker training says, or unset it.",
         ) from error
 
 
-def _number_of_this(cluster):
+def _number_of_this(cluster: list[tuple[str, int]]) -> int:
     task = json.loads(os.environ["TF_CONFIG"]).get("task")
+    role = (task.get("type"), str(task.get("index"))) if isinstance(task, dict) else None
     for number, (kind, index) in enumerate(cluster):
-        if isinstance(task, dict) and (task.get("type"), str(task.get("index"))) == (
-            kind,
-            str(index),
-        ):
+        if role == (kind, str(index)):
             return number
     raise UserError(
-        f"The environment variable TF_CONFIG must have a 'task' that is a worker of its 'cluster', "
+        "The environment variable TF_CONFIG must have a 'task' that is a worker of its 'cluster', "
         f'such as {{"type": "worker", "index": 0}}; got {task!r}.'
     )

@@ -1,13 +1,14 @@
-"""Which report suits a stream."""
+"""Reports of a training to the user: a bar on a terminal, lines elsewhere."""
 
-import collections
 import contextlib
 import dataclasses
 import math
 import os
 import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Self, TextIO, cast
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.spinner import Spinner
@@ -15,15 +16,92 @@ from rich.table import Table
 from rich.text import Text
 
 from keras_transformer._utils.console import shown
-from keras_transformer.trainer.summary import countdown, duration, metric_phrase, print_summary
+from keras_transformer._utils.progress import Pace, countdown, duration
+from keras_transformer.trainer.summary import metric_phrase, print_summary
+
+if TYPE_CHECKING:
+    from keras_transformer.trainer.training_result import TrainingResult
+
+Clock = Callable[[], float]
+
+
+class TrainingReport:
+    """Base of all reports, which shows nothing.
+
+    A training calls these methods in this order: `stage` for each piece of work before the first
+    step, `begin`, then `update` and `busy` in turn, and `end`. A training that fails or is stopped
+    does not call `end`. `say` may be called at any time and from any thread.
+
+    >>> with TrainingReport() as report:
+    ...     report.stage("Building the model")
+    ...     report.begin("CPU, float32", first_step=0, total_steps=100, epoch_steps=50)
+    ...     report.update(10, {"loss": 2.5})
+    """
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def stage(self, text: str) -> None:
+        """Begins a piece of work before training; it ends with the next stage or with `begin`."""
+
+    def advance(self, done: int, total: int | None = None) -> None:
+        """Reports how much of a stage, or of other work, is done, of a total if it is known."""
+
+    def begin(self, headline: str, first_step: int, total_steps: int, epoch_steps: float) -> None:
+        """Begins training.
+
+        Args:
+            headline: Device, precision, size and batches in one line.
+            first_step: Number of steps made already: above 0 if the training is resumed.
+            total_steps: Number of steps of the training, including those.
+            epoch_steps: Number of steps of an epoch, which need not be whole.
+        """
+
+    def update(self, step: int, logs: Mapping[str, float]) -> None:
+        """Reports training steps.
+
+        Args:
+            step: Number of the last step.
+            logs: Metrics by name, such as "loss", "accuracy" and "tokens_per_second".
+        """
+
+    def busy(self, text: str) -> None:
+        """Begins other work between or after the steps, such as "Evaluating"."""
+
+    def say(self, text: str) -> None:
+        """Shows a message that stays, such as the metrics of an evaluation."""
+
+    def end(self, result: "TrainingResult") -> None:
+        """Shows the summary of a finished training."""
+
+    def close(self) -> None:
+        """Ends the report and restores the terminal."""
+
+
+def make_report(stream: TextIO, results: TextIO | None = None) -> TrainingReport:
+    """Returns a `TerminalReport` for a terminal that can move its cursor, else a `PlainReport`.
+
+    >>> import io
+    >>> type(make_report(io.StringIO())).__name__
+    'PlainReport'
+
+    Args:
+        stream: Stream for the progress, such as `sys.stderr`.
+        results: Stream for the summary. Default: the same stream.
+    """
+    is_dumb = os.environ.get("TERM", "dumb").lower() in ("dumb", "unknown")
+    kind = TerminalReport if stream.isatty() and not is_dumb else PlainReport
+    return kind(stream, results)
 
 
 class ForgivingStream:
-    """Writes to a stream what that stream can take, and never complains.
+    """Stream wrapper that ignores write errors and replaces characters that cannot be encoded.
 
-    A training is worth more than what it says: it goes on when the terminal is gone, the reader of
-    a pipe has had enough, or the disk with the log is full. A stream of another encoding gets
-    question marks for what it cannot show.
+    A training continues if the terminal is gone, the reader of a pipe has ended, or the disk with
+    the log is full.
 
     >>> import io
     >>> stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
@@ -32,162 +110,90 @@ class ForgivingStream:
     >>> stream.buffer.getvalue()
     b'? Gr??e'
     >>> stream.close()
-    >>> ForgivingStream(stream).write("Anybody there?")
+    >>> ForgivingStream(stream).write("to a closed stream")
     """
 
-    def __init__(self, stream):
+    def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
     @property
-    def encoding(self):
+    def encoding(self) -> str:
+        """Encoding of the stream."""
         return getattr(self._stream, "encoding", None) or "utf-8"
 
-    def write(self, text):
+    def write(self, text: str) -> None:
+        """Writes text if that is possible."""
         text = text.encode(self.encoding, "replace").decode(self.encoding)
-        # A stream that is closed raises ValueError.
+        # A closed stream raises ValueError.
         with contextlib.suppress(OSError, ValueError):
             self._stream.write(text)
 
-    def flush(self):
+    def flush(self) -> None:
+        """Flushes the stream if that is possible."""
         with contextlib.suppress(OSError, ValueError):
             self._stream.flush()
 
-    def isatty(self):
+    def isatty(self) -> bool:
+        """Returns whether the stream is a terminal."""
         with contextlib.suppress(OSError, ValueError):
             return self._stream.isatty()
         return False
 
-    def fileno(self):
-        return self._stream.fileno()
 
+class TrainingPace(Pace):
+    """Step, epoch and time left of a training."""
 
-# Reports of updates that count for the time left: enough of them to have evaluations and saves in
-# due proportion, few enough to forget a slow start.
-_WINDOW = 200
-
-
-class Pace:
-    """Where a training stands.
-
-    >>> now = 0.0
-    >>> pace = Pace(first_step=0, total_steps=100, epoch_steps=40, clock=lambda: now)
-    >>> pace.seconds_left() is None
-    True
-    >>> for step, now in [(10, 30.0), (20, 35.0), (50, 50.0)]:
-    ...     pace.update(step)
-    >>> pace.epoch, pace.epochs, pace.seconds_left()
-    (2, 3, 25.0)
-
-    Attributes:
-        step, total_steps: updates made, and to be made.
-
-    Args:
-        first_step, total_steps, epoch_steps: as in `TrainingReport.begin`.
-        clock: a function that returns seconds.
-    """
-
-    def __init__(self, first_step, total_steps, epoch_steps, clock=time.monotonic):
-        self.step = first_step
-        self.total_steps = total_steps
+    def __init__(self, first_step: int, total_steps: int, epoch_steps: float, clock: Clock) -> None:
+        super().__init__(total_steps, first_step, clock)
         self._epoch_steps = epoch_steps
+
+    @property
+    def epoch(self) -> int:
+        """Number of the epoch of the last step, from 1."""
+        return max(1, math.ceil(self.done / self._epoch_steps))
+
+    @property
+    def epochs(self) -> int:
+        """Number of the epoch of the training's last step."""
+        return max(1, math.ceil(self.total / self._epoch_steps))
+
+
+class _StreamReport(TrainingReport):
+    """Base of the reports that write to streams."""
+
+    def __init__(
+        self, stream: TextIO, results: TextIO | None = None, clock: Clock = time.monotonic
+    ) -> None:
+        self._stream = cast(TextIO, ForgivingStream(stream))
+        forgiving = None if results is None else ForgivingStream(results)
+        self._results = self._stream if forgiving is None else cast(TextIO, forgiving)
         self._clock = clock
-        self._reports = collections.deque(maxlen=_WINDOW)
+        self._pace = TrainingPace(0, 1, 1.0, clock)  # until training begins
 
-    def update(self, step):
-        self.step = step
-        self._reports.append((self._clock(), step))
+    def begin(self, headline: str, first_step: int, total_steps: int, epoch_steps: float) -> None:
+        self.say(headline)
+        self._pace = TrainingPace(first_step, total_steps, epoch_steps, self._clock)
 
-    @property
-    def epoch(self):
-        """The epoch of the last update, from 1 on."""
-        return max(1, math.ceil(self.step / self._epoch_steps))
+    def say(self, text: str) -> None:
+        for line in text.splitlines():
+            self._write(shown(line))
 
-    @property
-    def epochs(self):
-        """The epoch of the update that ends the training."""
-        return max(1, math.ceil(self.total_steps / self._epoch_steps))
-
-    def seconds_left(self):
-        """Returns the seconds until the last update; None as long as nobody can tell.
-
-        The first report, which has waited for TensorFlow to compile, only starts the clock.
-        """
-        if len(self._reports) < 2:
-            return None
-        (first_time, first_step), (last_time, last_step) = self._reports[0], self._reports[-1]
-        if last_step <= first_step:
-            return None
-        seconds = (last_time - first_time) / (last_step - first_step)
-        return max(0.0, seconds * (self.total_steps - last_step) - (self._clock() - last_time))
-
-
-class TrainingReport:
-    """Says nothing: the base of all reports, and the one for programs.
-
-    A training calls these methods in this order: `stage` for each piece of work before the first
-    update, `begin`, then `update` and `busy` in turn, and `end`. A training that fails or is
-    stopped does not come to its end. `say` may be called at any time and from any thread.
-
-    Example:
-
-    >>> with TrainingReport() as report:
-    ...     report.stage("Building the model")
-    ...     report.begin("CPU, float32", first_step=0, total_steps=100, epoch_steps=50)
-    ...     report.update(10, {"loss": 2.5})
-    """
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
+    def end(self, result: "TrainingResult") -> None:
         self.close()
+        print_summary(result, self._results)
 
-    def stage(self, text):
-        """A piece of work before the training starts; it ends when the next thing is told."""
-
-    def advance(self, done, total=None):
-        """How far the stage, or what keeps the training busy, is; `total` if it is known."""
-
-    def begin(self, headline, first_step, total_steps, epoch_steps):
-        """The training starts.
-
-        Args:
-            headline: device, precision, size and batches in one line.
-            first_step: the updates that are made already: 0, or more if the training is resumed.
-            total_steps: the updates to be made, these included.
-            epoch_steps: the updates of one pass over the corpus, which need not be whole.
-        """
-
-    def update(self, step, logs):
-        """So many updates are made.
-
-        Args:
-            step: the number of the last one.
-            logs: floats by name: "loss", "accuracy", "tokens_per_second", … What is not there is
-                not shown.
-        """
-
-    def busy(self, text):
-        """Something else is done between updates or after them, such as "Evaluating"."""
-
-    def say(self, text):
-        """Something to be read, now and later: what an evaluation gave, a fallback, a stop."""
-
-    def end(self, result):
-        """The training has come to its end, with a `TrainingResult`."""
-
-    def close(self):
-        """Nothing more comes; the terminal is as it was."""
+    def _write(self, line: str) -> None:
+        """Writes a line without control characters."""
 
 
-# A log of a day has at most 8,640 lines of updates.
+# A log of a day has at most 8,640 lines of steps.
 _SECONDS_BETWEEN_LINES = 10
 
 _PLAIN_METRICS = ("loss", "accuracy", "tokens_per_second")
 
 
-class PlainReport(TrainingReport):
-    """Writes a line for each stage, for updates every ten seconds, and for what is said.
+class PlainReport(_StreamReport):
+    """Report in lines: one for each stage, for steps every ten seconds, and for each message.
 
     >>> import sys
     >>> report = PlainReport(sys.stdout)
@@ -196,96 +202,69 @@ class PlainReport(TrainingReport):
     >>> report.begin("CPU, float32", first_step=0, total_steps=100, epoch_steps=50)
     CPU, float32
     >>> report.update(10, {"loss": 2.5, "tokens_per_second": 12345.6})
-    update 10 of 100, epoch 1 of 2, loss 2.5000, 12,346 tokens/s
+    step 10 of 100, epoch 1 of 2, loss 2.5000, 12,346 tokens/s
 
     Args:
-        stream: where the lines go.
-        results: where the summary goes at the end; the same stream if it is None.
-        clock: a function that returns seconds.
+        stream: Stream for the lines.
+        results: Stream for the summary. Default: the same stream.
+        clock: Function that returns seconds.
     """
 
-    def __init__(self, stream, results=None, clock=time.monotonic):
-        self._stream = ForgivingStream(stream)
-        self._results = self._stream if results is None else ForgivingStream(results)
-        self._clock = clock
-        self._pace = None
-        self._last_line = None
-        self._unwritten = None
-        self._said_to_be_busy = set()
+    def __init__(
+        self, stream: TextIO, results: TextIO | None = None, clock: Clock = time.monotonic
+    ) -> None:
+        super().__init__(stream, results, clock)
+        self._last_line = -math.inf
+        self._unwritten: str | None = None
+        self._reported_work: set[str] = set()
 
-    def stage(self, text):
-        self._write(text)
+    def stage(self, text: str) -> None:
+        self._write(shown(text))
 
-    def begin(self, headline, first_step, total_steps, epoch_steps):
-        self._write(headline)
-        self._pace = Pace(first_step, total_steps, epoch_steps, self._clock)
-
-    def update(self, step, logs):
-        self._pace.update(step)
-        now = self._clock()
-        self._unwritten = self._describe(step, logs)
-        if (
-            self._last_line is None
-            or now - self._last_line >= _SECONDS_BETWEEN_LINES
-            or step >= self._pace.total_steps
-        ):
-            self._last_line = now
-            self._write_update()
-
-    def busy(self, text):
-        # Once each: it tells what takes its time, without a line for a thousand saves.
-        if text not in self._said_to_be_busy:
-            self._said_to_be_busy.add(text)
-            self._write(text)
-
-    def say(self, text):
-        for line in text.splitlines():
-            self._write(line)
-
-    def end(self, result):
-        self.close()
-        print_summary(result, self._results)
-
-    def close(self):
-        """Writes the last update, if there was no time for it yet."""
-        self._write_update()
-
-    def _describe(self, step, logs):
+    def update(self, step: int, logs: Mapping[str, float]) -> None:
+        pace = self._pace
+        pace.update(step)
+        left = pace.seconds_left()
         parts = [
-            f"update {step:,} of {self._pace.total_steps:,}",
-            f"epoch {self._pace.epoch:,} of {self._pace.epochs:,}",
+            f"step {step:,} of {pace.total:,}",
+            f"epoch {pace.epoch:,} of {pace.epochs:,}",
             *(metric_phrase(name, logs[name]) for name in _PLAIN_METRICS if name in logs),
+            *([] if left is None else [f"{countdown(left)} left"]),
         ]
-        left = self._pace.seconds_left()
-        return ", ".join(parts if left is None else [*parts, f"{countdown(left)} left"])
+        self._unwritten = ", ".join(parts)
+        now = self._clock()
+        if now - self._last_line >= _SECONDS_BETWEEN_LINES or step >= pace.total:
+            self._last_line = now
+            self.close()
 
-    def _write_update(self):
+    def busy(self, text: str) -> None:
+        # Once for each text, so that a thousand checkpoints are not a thousand lines.
+        if text not in self._reported_work:
+            self._reported_work.add(text)
+            self._write(shown(text))
+
+    def close(self) -> None:
+        """Writes the last steps if their line is still due."""
         if self._unwritten is not None:
             self._write(self._unwritten)
             self._unwritten = None
 
-    def _write(self, text):
-        # In one piece: another thread may be saying something.
-        self._stream.write(shown(text) + "\n")
+    def _write(self, line: str) -> None:
+        # In one piece, because another thread may be writing.
+        self._stream.write(line + "\n")
         self._stream.flush()
 
 
-# Columns of the terminal below which a part of the line is left out.
+# Columns that a terminal must have for each part of the line.
 _STATUS_METRICS = {"loss": 0, "accuracy": 100, "tokens_per_second": 76}
-_ROOM_FOR_TIME = 50
-_ROOM_FOR_BAR = 50
-_ROOM_AT_THE_END = 4
+_COLUMNS_FOR_TIME = 50
+_COLUMNS_FOR_BAR = 50
+_MARGIN = 4
 
 
 @dataclasses.dataclass
 class Activity:
-    """What is done when no updates are made.
-
-    Attributes:
-        text: says it.
-        started: a clock's time.
-        done, total: how far it is; None if nobody knows.
-    """
+    """Work other than training steps: how much is done, as far as that is known."""
 
     text: str
     started: float
@@ -294,23 +273,17 @@ class Activity:
 
 
 class StatusLine:
-    """Draws itself anew several times a second, by what its attributes are then.
+    """Line at the bottom of a terminal, which rich redraws several times a second."""
 
-    Attributes:
-        activity: an `Activity`, or None while updates are made.
-        pace: a `Pace`; None before the training begins.
-        logs: the metrics of the last update.
-    """
-
-    def __init__(self, clock, is_unicode):
-        self.activity = None
-        self.pace = None
-        self.logs = {}
+    def __init__(self, clock: Clock, is_unicode: bool) -> None:
+        self.activity: Activity | None = None  # during training steps
+        self.pace: TrainingPace | None = None  # before training
+        self.logs: Mapping[str, float] = {}
         self._clock = clock
         self._spinner = Spinner("dots" if is_unicode else "line")
 
-    def __rich_console__(self, console, options):
-        # Read once: another thread may change them.
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Any]:
+        # Read once, because another thread may change them.
         activity, pace = self.activity, self.pace
         if pace is not None:
             cells = self._training_cells(pace, activity, options.max_width)
@@ -318,58 +291,58 @@ class StatusLine:
             cells = self._activity_cells(activity, options.max_width)
         else:
             return
-        has_bar = any(isinstance(cell, ProgressBar) for cell in cells)
-        # With room at the end for the ^C that a terminal writes there: a line that is broken in
-        # two could not be taken back.
-        width = options.max_width - _ROOM_AT_THE_END if has_bar else None
-        grid = Table.grid(padding=(0, 2, 0, 0), expand=has_bar)
-        grid.width = width
-        for cell in cells:
-            is_bar = isinstance(cell, ProgressBar)
-            grid.add_column(no_wrap=True, overflow="ellipsis", ratio=1 if is_bar else None)
+        ratios = [1 if isinstance(cell, ProgressBar) else None for cell in cells]
+        grid = Table.grid(padding=(0, 2, 0, 0), expand=any(ratios))
+        # The margin leaves room for the ^C that a terminal writes: a line that wraps could not be
+        # erased.
+        grid.width = options.max_width - _MARGIN if any(ratios) else None
+        for ratio in ratios:
+            grid.add_column(no_wrap=True, overflow="ellipsis", ratio=ratio)
         grid.add_row(*cells)
         yield grid
 
-    def _training_cells(self, pace, activity, width):
-        cells = [Text(f"epoch {pace.epoch:,}/{pace.epochs:,}")]
-        if width >= _ROOM_FOR_BAR:
-            cells.append(ProgressBar(total=pace.total_steps, completed=pace.step))
-        cells.append(Text(f"{pace.step:,}/{pace.total_steps:,}"))
+    def _training_cells(
+        self, pace: TrainingPace, activity: Activity | None, width: int
+    ) -> list[RenderableType]:
+        cells: list[RenderableType] = [Text(f"epoch {pace.epoch:,}/{pace.epochs:,}")]
+        if width >= _COLUMNS_FOR_BAR:
+            cells.append(ProgressBar(total=pace.total, completed=pace.done))
+        cells.append(Text(f"{pace.done:,}/{pace.total:,}"))
         if activity is not None:
             return [*cells, *self._activity_cells(activity, width=0)]
-        for name, room in _STATUS_METRICS.items():
-            if name in self.logs and width >= room:
+        for name, columns in _STATUS_METRICS.items():
+            if name in self.logs and width >= columns:
                 cells.append(Text(metric_phrase(name, self.logs[name])))
-        if width >= _ROOM_FOR_TIME:
+        if width >= _COLUMNS_FOR_TIME:
             cells.append(Text(f"{countdown(pace.seconds_left())} left"))
         return cells
 
-    def _activity_cells(self, activity, width):
-        cells = [self._spinner, Text(activity.text)]
+    def _activity_cells(self, activity: Activity, width: int) -> list[RenderableType]:
+        cells: list[RenderableType] = [self._spinner, Text(activity.text)]
         done, total = activity.done, activity.total
-        if total and width >= _ROOM_FOR_BAR:
-            cells.append(ProgressBar(total=total, completed=done))
+        if total and width >= _COLUMNS_FOR_BAR:
+            cells.append(ProgressBar(total=total, completed=done or 0))
         if done is not None:
             cells.append(Text(f"{done:,}/{total:,}" if total else f"{done:,}"))
         return [*cells, Text(duration(self._clock() - activity.started), style="dim")]
 
 
-class TerminalReport(TrainingReport):
-    """Shows stages with a spinner and updates with a bar, loss, tokens a second and time left.
+class TerminalReport(_StreamReport):
+    """Report with a spinner for stages, and a bar with metrics and time left for steps.
 
-    Colors are left out where the environment has NO_COLOR.
+    Colors are left out if the environment has NO_COLOR.
 
     Args:
-        stream: the terminal.
-        results: where the summary goes at the end; the same terminal if it is None.
-        clock: a function that returns seconds.
+        stream: The terminal.
+        results: Stream for the summary. Default: the same terminal.
+        clock: Function that returns seconds.
     """
 
-    def __init__(self, stream, results=None, clock=time.monotonic):
-        stream = ForgivingStream(stream)
-        self._results = stream if results is None else ForgivingStream(results)
-        self._clock = clock
-        self._console = Console(file=stream, highlight=False)
+    def __init__(
+        self, stream: TextIO, results: TextIO | None = None, clock: Clock = time.monotonic
+    ) -> None:
+        super().__init__(stream, results, clock)
+        self._console = Console(file=self._stream, highlight=False)
         self._is_unicode = self._console.encoding.lower().startswith("utf")
         self._line = StatusLine(clock, self._is_unicode)
         self._live = Live(
@@ -380,67 +353,46 @@ class TerminalReport(TrainingReport):
             redirect_stderr=False,
         )
 
-    def stage(self, text):
+    def stage(self, text: str) -> None:
         self._finish_stage()
         self._line.activity = Activity(shown(text), self._clock())
         self._show()
 
-    def advance(self, done, total=None):
+    def advance(self, done: int, total: int | None = None) -> None:
         if self._line.activity is not None:
             self._line.activity.done = done
             self._line.activity.total = total
 
-    def begin(self, headline, first_step, total_steps, epoch_steps):
+    def begin(self, headline: str, first_step: int, total_steps: int, epoch_steps: float) -> None:
         self._finish_stage()
-        self.say(headline)
-        self._line.pace = Pace(first_step, total_steps, epoch_steps, self._clock)
-        # The first update waits for TensorFlow, which compiles.
-        self._line.activity = Activity("first update", self._clock())
+        super().begin(headline, first_step, total_steps, epoch_steps)
+        self._line.pace = self._pace
+        # TensorFlow compiles before the first step.
+        self._line.activity = Activity("compiling", self._clock())
         self._show()
 
-    def update(self, step, logs):
-        self._line.pace.update(step)
+    def update(self, step: int, logs: Mapping[str, float]) -> None:
+        self._pace.update(step)
         self._line.logs = logs
         self._line.activity = None
 
-    def busy(self, text):
+    def busy(self, text: str) -> None:
         self._line.activity = Activity(shown(text), self._clock())
 
-    def say(self, text):
-        for line in text.splitlines():
-            self._console.print(Text(shown(line)))
-
-    def end(self, result):
-        self.close()
-        print_summary(result, self._results)
-
-    def close(self):
+    def close(self) -> None:
         self._live.stop()
 
-    def _show(self):
+    def _write(self, line: str) -> None:
+        self._console.print(Text(line))
+
+    def _show(self) -> None:
         self._live.start()
-        # A process that is killed would leave the terminal without one.
+        # A killed process would leave the terminal without a cursor.
         self._console.show_cursor(True)
 
-    def _finish_stage(self):
+    def _finish_stage(self) -> None:
         activity, self._line.activity = self._line.activity, None
         if activity is not None:
             mark = "✓ " if self._is_unicode else ""
             took = duration(self._clock() - activity.started)
             self._console.print(Text.assemble(mark, activity.text, "  ", (took, "dim")))
-
-
-def make_report(stream, results=None):
-    """Returns a `TerminalReport` for a terminal that can move its cursor, else a `PlainReport`.
-
-    >>> import io
-    >>> type(make_report(io.StringIO())).__name__
-    'PlainReport'
-
-    Args:
-        stream: where the progress is shown, for example `sys.stderr`.
-        results: where the summary goes at the end; the same stream if it is None.
-    """
-    is_dumb = os.environ.get("TERM", "dumb").lower() in ("dumb", "unknown")
-    kind = TerminalReport if stream.isatty() and not is_dumb else PlainReport
-    return kind(stream, results)

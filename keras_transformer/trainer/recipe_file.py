@@ -1,382 +1,429 @@
-"""What a person gave, and where: a file, and `--set key=value`."""
+"""Recipe files: strict YAML, the place of each key, overrides, and errors with these places."""
 
+import copy
 import difflib
+import io
+import os
+import pathlib
 import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, Self
 
-import yaml
+from ruamel.yaml import YAML
+from ruamel.yaml.composer import Composer, MaxDepthExceededError
+from ruamel.yaml.error import MarkedYAMLError
+from ruamel.yaml.events import AliasEvent
+from ruamel.yaml.nodes import MappingNode, Node, ScalarNode
+from ruamel.yaml.reader import ReaderError
+from ruamel.yaml.representer import SafeRepresenter
 
 from keras_transformer._utils.console import shown
 from keras_transformer._utils.errors import UserError
 
 
 class RecipeError(UserError):
-    """A recipe cannot be used as it is; each mistake is a line that names its keys in backticks.
-
-    All are told together, so that nobody has to start a training five times to find five of them.
-
-    >>> print(RecipeError(["`seed` must be below 2**64.", "`name` is missing."]))
-    The recipe has 2 mistakes:
-      `seed` must be below 2**64.
-      `name` is missing.
+    """All mistakes of a recipe, so that the user can fix them at once.
 
     Args:
-        mistakes: the lines, at least one.
-        origin: what has these mistakes.
+        mistakes: The mistakes, at least one. The `argument` of each is a dotted key of the recipe.
+        origin: What has these mistakes, for the first line. Default: "The recipe".
+
+    >>> print(RecipeError([
+    ...     UserError("a value is missing.", argument="name", where="a.yaml"),
+    ...     UserError("unknown key.", argument="sed", where="a.yaml:1", fix="Did you mean `seed`?"),
+    ... ]))
+    The recipe has 2 mistakes:
+      a.yaml: `name`: a value is missing.
+      a.yaml:1: `sed`: unknown key. Did you mean `seed`?
     """
 
-    def __init__(self, mistakes, origin="The recipe"):
-        self.mistakes = tuple(shown(mistake) for mistake in mistakes)
-        lines = self.mistakes
-        if len(lines) > 1:
-            lines = (f"{origin} has {len(lines)} mistakes:", *(f"  {line}" for line in lines))
-        super().__init__("\n".join(lines))
+    def __init__(
+        self, mistakes: Iterable[UserError], origin: str | os.PathLike[str] = "The recipe"
+    ) -> None:
+        self.mistakes = tuple(mistakes)
+        self.origin = os.fspath(origin)
+        super().__init__(f"{len(self.mistakes)} mistakes.")
+
+    def __str__(self) -> str:
+        lines = [str(mistake) for mistake in self.mistakes]
+        if len(lines) == 1:
+            return lines[0]
+        return "\n  ".join([f"{shown(self.origin)} has {len(lines)} mistakes:", *lines])
 
 
-#: What other programs call things.
+#: Keys of a recipe by the names that other programs give them.
 NAMES_ELSEWHERE = {
     "d_model": "model.hidden_dim",
     "hidden_size": "model.hidden_dim",
     "d_ff": "model.intermediate_dim",
     "n_heads": "model.num_heads",
+    "preset": "model.size",
     "lr": "training.learning_rate",
+    "weight_decay": "training.optimizer_options",
+    "betas": "training.optimizer_options",
     "batch_size": "batches.tokens",
     "max_tokens": "batches.tokens",
     "update_freq": "batches.accumulate",
+    "gradient_accumulation_steps": "batches.accumulate",
     "max_update": "training.steps",
     "max_epoch": "training.epochs",
+    "early_stopping": "evaluation.patience",
     "vocab_size": "text.vocabulary_size",
     "beam_size": "evaluation.search.beams",
     "save_every": "checkpoints.every",
 }
 
 
-def unknown_key(section, key, known, owner="a recipe"):
-    """The line about a key that nobody knows: with the nearest known one if there is any.
+def unknown_key(section: str, key: str, known: Mapping[str, Sequence[str]]) -> UserError:
+    """Returns the mistake of a key that does not exist, with the most similar key if there is one.
 
-    >>> unknown_key("training", "stepz", {"training": ["steps", "epochs"]})
-    '`training.stepz` is not a key of a recipe. Did you mean `training.steps`?'
-    >>> unknown_key("training", "d_modle", {"training": ["steps", "epochs"]})
-    '`training.d_modle` is not a key of a recipe. Did you mean `model.hidden_dim`?'
+    >>> print(unknown_key("training", "stepz", {"training": ["steps", "epochs"]}))
+    `training.stepz`: unknown key. Did you mean `training.steps`?
+    >>> print(unknown_key("training", "d_modle", {"training": ["steps", "epochs"]}))
+    `training.d_modle`: unknown key. Did you mean `model.hidden_dim`?
 
     Args:
-        section: the section it stands in; "" for none.
-        key: the key.
-        known: a mapping from sections to their keys.
-        owner: what has those keys.
+        section: The section of the key; "" for the top level.
+        key: The key.
+        known: A mapping from sections to their keys.
     """
-    name = f"{section}.{key}" if section else key
-    message = f"`{name}` is not a key of {owner}."
     place, _, field = key.partition(".")
     if not section and field in known.get(place, ()):
-        return f"{message} Write `{field}:` in a line below `{place}:`."
-    if near := _nearest(section, key, known):
-        return f"{message} Did you mean `{near}`?"
-    return f"{message} Known here: {', '.join(known[section])}."
+        fix = f"Write `{field}:` in a line below `{place}:`."
+    elif near := _nearest(section, key, known):
+        fix = f"Did you mean `{near}`?"
+    else:
+        fix = f"Known here: {', '.join(known[section])}."
+    return UserError("unknown key.", argument=_dotted(section, key), fix=fix)
 
 
-def _nearest(section, key, known):
-    """The dotted key: of that very name in another section, else the most alike."""
-    everywhere = {}
+def _nearest(section: str, key: str, known: Mapping[str, Sequence[str]]) -> str | None:
+    """Returns the dotted key of that name in another section, else the most similar one."""
+    everywhere: dict[str, str] = {}
     for place, names in known.items():
         for name in names:
-            everywhere.setdefault(name, f"{place}.{name}" if place else name)
+            everywhere.setdefault(name, _dotted(place, name))
     if key in everywhere:
         return everywhere[key]
-    here = {name: f"{section}.{name}" if section else name for name in known[section]}
+    here = {name: _dotted(section, name) for name in known[section]}
     for names, cutoff in ((NAMES_ELSEWHERE | here, 0.6), (everywhere, 0.9)):
         if close := difflib.get_close_matches(key, names, n=1, cutoff=cutoff):
             return names[close[0]]
     return None
 
 
-#: A recipe is a few kilobytes, with sections, their keys, and their options' keys.
+def _dotted(section: str, key: str) -> str:
+    return f"{section}.{key}" if section else key
+
+
+# Limits that no recipe reaches: a recipe is a few kilobytes of sections, keys and options.
 MAX_CHARACTERS = 1_000_000
 MAX_DEPTH = 10
+# Python does not convert longer integers.
+_MAX_DIGITS = 4000
 
+# Scalars by the core schema of YAML 1.2, without octal and hexadecimal numbers. ruamel.yaml also
+# reads 1_000 as a number and 2025-03-07 as a date, which surprises in a file name or a label.
 _NULL = re.compile(r"|~|null|Null|NULL")
-_TRUE = re.compile(r"true|True|TRUE")
-_FALSE = re.compile(r"false|False|FALSE")
+_BOOLEAN = re.compile(r"(true|True|TRUE)|false|False|FALSE")
 _INTEGER = re.compile(r"[-+]?[0-9]+")
 _FLOAT = re.compile(
     r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)"
 )
-# Python converts no longer ones.
-_MAX_DIGITS = 4000
 
 
-class YamlError(ValueError):
-    """Text that cannot be read, with the line and column where that shows, both from 1."""
+class YamlError(UserError):
+    """Text that cannot be read as YAML.
 
-    def __init__(self, message, line, column):
-        super().__init__(message)
-        self.line, self.column = line, column
+    Args:
+        problem: What is wrong, as one sentence.
+        line: Line of the problem, from 1.
+        column: Column of the problem, from 1.
+        fix: What the user can do.
+    """
+
+    def __init__(self, problem: str, line: int, column: int, fix: str | None = None) -> None:
+        super().__init__(problem, fix=fix)
+        self.line = line
+        self.column = column
 
 
-def read_yaml(text):
-    """Returns the value, and the line of each key.
+def read_yaml(text: str) -> tuple[Any, dict[str, int]]:
+    """Returns the value in a text, and the line of each dotted key.
+
+    Anchors, aliases, tags, duplicate keys and a second document are refused.
 
     >>> read_yaml("training:\\n  learning_rate: 1e-3\\n  xla: no\\n")
     ({'training': {'learning_rate': 0.001, 'xla': 'no'}},
      {'training': 1, 'training.learning_rate': 2, 'training.xla': 3})
 
     Args:
-        text: one document; nothing, or only comments, is None.
+        text: One document; the value of an empty one is None.
 
     Raises:
-        YamlError: at the first thing that cannot be read.
+        YamlError: At the first thing that cannot be read.
     """
     if len(text) > MAX_CHARACTERS:
         raise YamlError(f"longer than {MAX_CHARACTERS:,} characters; this is no recipe.", 1, 1)
+    reader = YAML(typ="safe", pure=True)
+    reader.Composer = _StrictComposer
+    reader.max_depth = MAX_DEPTH
+    lines: dict[str, int] = {}
     try:
-        reader = _Reader(yaml.parse(text, Loader=yaml.SafeLoader))
-        return reader.read_document(), reader.lines
-    except yaml.reader.ReaderError as error:
-        raise _at_character(text, error) from error
-    except yaml.MarkedYAMLError as error:
-        raise _at_mark(error) from error
+        node = reader.compose(text)
+    except ReaderError as error:
+        raise _error_at_character(text, error) from error
+    except MarkedYAMLError as error:
+        raise _error_of_parser(error) from error
+    return (None if node is None else _value(node, (), lines)), lines
 
 
-def write_yaml(value):
+class _StrictComposer(Composer):
+    """A composer that refuses anchors, aliases and tags, with their place."""
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        event = self.parser.peek_event()
+        is_alias = isinstance(event, AliasEvent)
+        if is_alias or event.anchor is not None:
+            sign = "*" if is_alias else "&"
+            raise _error_at(
+                event.start_mark,
+                f"{sign}{event.anchor}: anchors and aliases are not allowed.",
+                fix="Write the value out; text that starts with & or * must be in quotes.",
+            )
+        if event.ctag is not None:
+            raise _error_at(
+                event.start_mark,
+                f"{event.ctag}: tags are not allowed.",
+                fix="Leave it out; text that starts with ! must be in quotes.",
+            )
+        return super().compose_node(parent, index)
+
+
+def _value(node: Node, path: tuple[str, ...], lines: dict[str, int]) -> Any:
+    """Returns the value of a node, and adds the lines of the keys in it to `lines`."""
+    if isinstance(node, ScalarNode):
+        return _scalar(node)
+    if not isinstance(node, MappingNode):
+        return [_value(item, (*path, str(i)), lines) for i, item in enumerate(node.value)]
+    values = {}
+    for key_node, value_node in node.value:
+        if not isinstance(key_node, ScalarNode):
+            raise _error_at(key_node.start_mark, "a key must be a plain word.")
+        key = key_node.value
+        dotted = ".".join((*path, key))
+        if key in values:
+            raise _error_at(
+                key_node.start_mark,
+                f"`{dotted}` is a duplicate of line {lines[dotted]}.",
+                fix="Remove one of the two.",
+            )
+        lines[dotted] = key_node.start_mark.line + 1
+        values[key] = _value(value_node, (*path, key), lines)
+    return values
+
+
+def _scalar(node: ScalarNode) -> Any:
+    text = node.value
+    if node.style is not None:  # in quotes, or a block
+        return text
+    if _INTEGER.fullmatch(text):
+        if len(text) > _MAX_DIGITS:
+            raise _error_at(node.start_mark, f"a number of {len(text)} digits is too long.")
+        return int(text)
+    if _FLOAT.fullmatch(text):
+        return float(re.sub(r"\.(?=[iInN])", "", text))  # Python reads inf and nan without a point
+    if _NULL.fullmatch(text):
+        return None
+    boolean = _BOOLEAN.fullmatch(text)
+    return text if boolean is None else bool(boolean[1])
+
+
+def _error_at(mark: Any, problem: str, fix: str | None = None) -> YamlError:
+    return YamlError(problem, mark.line + 1, mark.column + 1, fix)
+
+
+def _error_of_parser(error: MarkedYAMLError) -> YamlError:
+    if isinstance(error, MaxDepthExceededError):
+        return _error_at(error.problem_mark, f"nested more than {MAX_DEPTH} deep.")
+    fixes = {
+        "but found another document": "Leave out the '---' before the second document.",
+        "mapping values are not allowed here": (
+            "Check the indentation; text with ': ' in it must be in quotes."
+        ),
+        "found character '\\t' that cannot start any token": "Indent with spaces, not with tabs.",
+    }
+    parts = [part for part in (error.problem, error.context) if part]
+    problem = f"{parts[0]} ({parts[1]})." if len(parts) == 2 else f"{parts[0]}."
+    return _error_at(error.problem_mark or error.context_mark, problem, fixes.get(error.problem))
+
+
+def _error_at_character(text: str, error: ReaderError) -> YamlError:
+    before = text[: error.position]
+    code = error.character if isinstance(error.character, int) else ord(error.character)
+    column = error.position - before.rfind("\n")
+    problem = f"the character U+{code:04X} is not allowed."
+    return YamlError(problem, before.count("\n") + 1, column, fix="Remove it.")
+
+
+def write_yaml(value: Any) -> str:
     """Returns text from which `read_yaml` reads `value` again; lists are on one line.
 
     >>> print(write_yaml({"text": {"files": ["1e-3", "no"], "rate": 1e-9}}), end="")
     text:
       files: ['1e-3', 'no']
-      rate: 1.0e-09
+      rate: 1e-09
     """
-    return yaml.dump(
-        value,
-        Dumper=_Dumper,
-        allow_unicode=True,
-        default_flow_style=False,
-        sort_keys=False,
-        width=100,
-    )
+    writer = YAML(typ="safe", pure=True)
+    writer.Representer = _Representer
+    writer.default_flow_style = False
+    writer.allow_unicode = True
+    writer.sort_base_mapping_type_on_output = False  # type: ignore[assignment]
+    writer.width = 100
+    stream = io.StringIO()
+    writer.dump(value, stream)
+    return stream.getvalue()
 
 
-class _Reader:
-    """Makes values of a parser's events.
-
-    Args:
-        events: of one text, from its start.
-    """
-
-    def __init__(self, events):
-        self.lines = {}
-        self._events = events
-
-    def read_document(self):
-        value = None
-        next(self._events)
-        event = next(self._events)
-        if isinstance(event, yaml.DocumentStartEvent):
-            value = self._value(next(self._events), ())
-            next(self._events)
-            event = next(self._events)
-        if isinstance(event, yaml.DocumentStartEvent):
-            raise _error(event, "a second document begins. Leave out the '---' before it.")
-        return value
-
-    def _value(self, event, path):
-        if isinstance(event, yaml.AliasEvent) or event.anchor is not None:
-            sign = "*" if isinstance(event, yaml.AliasEvent) else "&"
-            raise _error(
-                event,
-                f"{sign}{event.anchor}: anchors and aliases are not allowed. Write the value out; "
-                "text that starts with & or * must be in quotes.",
-            )
-        if event.tag is not None:
-            raise _error(
-                event,
-                f"{event.tag}: tags are not allowed. Leave it out; text that starts with ! must be "
-                "in quotes.",
-            )
-        if isinstance(event, yaml.ScalarEvent):
-            return _scalar(event)
-        if len(path) >= MAX_DEPTH:
-            raise _error(event, f"nested more than {MAX_DEPTH} deep.")
-        if isinstance(event, yaml.SequenceStartEvent):
-            return self._list(path)
-        return self._mapping(path)
-
-    def _list(self, path):
-        values = []
-        while not isinstance(event := next(self._events), yaml.SequenceEndEvent):
-            values.append(self._value(event, (*path, str(len(values)))))
-        return values
-
-    def _mapping(self, path):
-        values = {}
-        while not isinstance(event := next(self._events), yaml.MappingEndEvent):
-            if not isinstance(event, yaml.ScalarEvent) or event.anchor or event.tag:
-                raise _error(event, "a key must be a plain word.")
-            key = event.value
-            dotted = ".".join((*path, key))
-            if key in values:
-                raise _error(
-                    event,
-                    f"`{dotted}` is there already, in line {self.lines[dotted]}. Remove one of "
-                    "the two.",
-                )
-            self.lines[dotted] = event.start_mark.line + 1
-            values[key] = self._value(next(self._events), (*path, key))
-        return values
+# Text that no version of YAML reads as something else.
+_PLAIN = re.compile(r"(?!(?i:true|false|yes|no|on|off|null|y|n)$)[A-Za-z_][\w./-]*", re.ASCII)
 
 
-def _scalar(event):
-    text = event.value
-    if event.style is not None:  # in quotes, or a block
-        return text
-    if _INTEGER.fullmatch(text):
-        if len(text) > _MAX_DIGITS:
-            raise _error(event, f"a number of {len(text)} digits.")
-        return int(text)
-    if _FLOAT.fullmatch(text):
-        return float(re.sub(r"\.(?=[iInN])", "", text))  # Python writes inf and nan
-    if _NULL.fullmatch(text):
-        return None
-    if _TRUE.fullmatch(text):
-        return True
-    return False if _FALSE.fullmatch(text) else text
+class _Representer(SafeRepresenter):
+    """Writes text in quotes unless it is a plain word, and numbers as Python does."""
 
-
-def _error(event, message):
-    mark = event.start_mark
-    return YamlError(message, mark.line + 1, mark.column + 1)
-
-
-def _at_mark(error):
-    """What the parser says, on one line and where it says it."""
-    mark = error.problem_mark or error.context_mark
-    message = f"{error.problem or error.context}."
-    if error.context and error.problem:
-        message = f"{error.problem} ({error.context})."
-    if "'\\t'" in message:
-        message += " Indent with spaces, not with tabs."
-    elif "mapping values are not allowed" in message:
-        message += " Check the indentation; text with ': ' in it must be in quotes."
-    return YamlError(message, mark.line + 1, mark.column + 1)
-
-
-def _at_character(text, error):
-    before = text[: error.position]
-    column = error.position - before.rfind("\n")
-    code = error.character if isinstance(error.character, int) else ord(error.character)
-    return YamlError(
-        f"the character U+{code:04X} is not allowed. Remove it.", before.count("\n") + 1, column
-    )
-
-
-class _Dumper(yaml.SafeDumper):
-    """Puts text in quotes that either version of YAML would take for something else."""
-
-    def ignore_aliases(self, data):
+    def ignore_aliases(self, data: Any) -> bool:
         return True
 
+    def represent_text(self, text: str) -> Node:
+        style = None if _PLAIN.fullmatch(text) else "'" if text.isprintable() else '"'
+        return self.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
-# The serializer asks what plain text would be read as. Its own answers are those of YAML 1.1; what
-# is a number in 1.2 alone is added here.
-_Dumper.add_implicit_resolver(
-    "tag:yaml.org,2002:float", re.compile(f"^(?:{_FLOAT.pattern})$"), list("-+.0123456789")
-)
-# What is no letter is escaped: PyYAML takes U+0085 for the end of a line, and folds lines.
-_Dumper.add_representer(
-    str,
-    lambda dumper, text: dumper.represent_scalar(
-        "tag:yaml.org,2002:str", text, style=None if text.isprintable() else '"'
-    ),
-)
-_Dumper.add_representer(
-    list,
-    lambda dumper, values: dumper.represent_sequence(
-        "tag:yaml.org,2002:seq", values, flow_style=True
-    ),
-)
+    def represent_list_on_one_line(self, values: list[Any]) -> Node:
+        return self.represent_sequence("tag:yaml.org,2002:seq", values, flow_style=True)
 
 
-class GivenRecipe:
-    """The keys and values of a file, some of them set anew, and where each of them stands.
+_Representer.add_representer(str, _Representer.represent_text)
+_Representer.add_representer(list, _Representer.represent_list_on_one_line)
+
+
+class Override(NamedTuple):
+    """A value that replaces one of a recipe file.
+
+    Attributes:
+        key: Dotted key, such as "training.steps".
+        value: The new value.
+        where: Where the value was given, for messages, such as "--set training.steps=100".
+    """
+
+    key: str
+    value: Any
+    where: str
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Returns the override in a text; its value is read as in a file.
+
+        >>> Override.parse("training.xla=no")
+        Override(key='training.xla', value='no', where='--set training.xla=no')
+        """
+        where = f"--set {text}"
+        key, equals, value = text.partition("=")
+        if not equals or not all(key.split(".")):
+            raise UserError("must have the form key=value, as training.steps=100.", where=where)
+        try:
+            return cls(key, read_yaml(value)[0], where)
+        except YamlError as error:
+            raise error.at(where) from error
+
+
+class RecipeFile:
+    """Keys and values of a recipe file, some of them replaced, with the place of each.
 
     Args:
-        path: the file's, for messages.
-        text: what the file holds.
+        path: Path of the file, for messages.
+        text: Content of the file.
 
     Raises:
-        UserError: with line and column, if that is no mapping in YAML.
+        UserError: With line and column, if the text is not a mapping in YAML.
     """
 
-    def __init__(self, path, text):
-        self.path = path
+    def __init__(self, path: str | os.PathLike[str], text: str) -> None:
+        self.path = os.fspath(path)
         try:
             self.values, lines = read_yaml(text)
         except YamlError as error:
-            raise UserError(f"{path}:{error.line}:{error.column}: {shown(str(error))}") from error
+            raise error.at(f"{self.path}:{error.line}:{error.column}") from error
         if self.values is None:
             raise UserError(
-                f"{path}:1:1: the recipe is empty. Start with name, task, data and training."
+                "the recipe is empty.",
+                where=f"{self.path}:1:1",
+                fix="Start with name, task, data and training.",
             )
         if not isinstance(self.values, dict):
             raise UserError(
-                f"{path}:1:1: a recipe must be lines of 'key: value'; got {self.values!r:.60}."
+                f"a recipe must have lines of 'key: value'; got {self.values!r:.60}.",
+                where=f"{self.path}:1:1",
             )
-        #: For each dotted key a place to sort by, and how a message calls it.
-        self._origins = {key: ((0, line), f"{path}:{line}") for key, line in lines.items()}
+        # For each dotted key a number to sort by, and its place as messages show it. The values
+        # that were set come after those in the file.
+        self._places = {key: ((0, line), f"{self.path}:{line}") for key, line in lines.items()}
 
-    def set(self, override):
-        """Sets a key anew, as `training.steps=100` says; the value is read as in the file."""
-        key, value = parse_override(override)
-        *sections, last = key.split(".")
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> Self:
+        """Returns the keys and values in a file, which are not checked yet."""
+        try:
+            text = pathlib.Path(path).read_bytes().decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            line = error.object.count(b"\n", 0, error.start) + 1
+            raise UserError(
+                f"not UTF-8 ({error.reason}).", where=f"{path}:{line}", fix="Save it as UTF-8."
+            ) from error
+        except OSError as error:
+            raise UserError(f"cannot be read ({error.strerror}).", where=path) from error
+        return cls(path, text)
+
+    def set(self, override: Override) -> None:
+        """Replaces the value of a key, or adds the key."""
+        *sections, last = override.key.split(".")
         place = self.values
         for section in sections:
             if place.get(section) is None:
                 place[section] = {}
             place = place[section]
             if not isinstance(place, dict):
-                raise UserError(f"--set {override}: `{section}` has no keys; it is {place!r:.60}.")
-        place[last] = value
-        for old in [old for old in self._origins if old.startswith(f"{key}.")]:
-            del self._origins[old]
-        self._origins[key] = ((1, len(self._origins)), f"--set {override}")
+                raise UserError(
+                    f"has no keys; it is {place!r:.60}.", argument=section, where=override.where
+                )
+        place[last] = copy.deepcopy(override.value)
+        for key in [key for key in self._places if key.startswith(f"{override.key}.")]:
+            del self._places[key]
+        self._places[override.key] = ((1, len(self._places)), override.where)
 
-    def located(self, mistakes):
-        """The same mistakes, in the order and with the places where they were made."""
-        placed = [(*self._origin(mistake), mistake) for mistake in mistakes]
-        lines = [f"{place}: {mistake}" for _, place, mistake in sorted(placed)]
-        return RecipeError(lines, origin=self.path)
+    def located(self, error: RecipeError) -> RecipeError:
+        """Returns the same mistakes with their places, sorted by place."""
+        placed = [(*self._place(mistake), mistake) for mistake in error.mistakes]
+        placed.sort(key=lambda item: item[0])
+        return RecipeError([mistake.at(where) for _, where, mistake in placed], origin=self.path)
 
-    def _origin(self, mistake):
-        """Where one of the keys that a mistake names was given: by --set if one was.
+    def _place(self, mistake: UserError) -> tuple[tuple[int, int], str]:
+        """Returns the place of one of the keys that a mistake is about.
 
-        A key that was given, or something in it, goes before one whose section was; the first goes
-        before the others.
+        A key that was set goes before one in the file. After that, a key that was given, or
+        something in it, goes before one of which only the section was given.
         """
-        keys = re.findall(r"`([\w.-]+)`", mistake)
-        inside = [known for key in keys for known in self._origins if known.startswith(f"{key}.")]
+        keys = mistake.arguments
+        inside = [known for key in keys for known in self._places if known.startswith(f"{key}.")]
         around = [section for key in keys for section in _sections(key)]
-        given = [self._origins[key] for key in (*keys, *inside, *around) if key in self._origins]
-        return max(given, key=lambda origin: origin[0][0], default=((0, 0), self.path))
+        given = [self._places[key] for key in (*keys, *inside, *around) if key in self._places]
+        return max(given, key=lambda place: place[0][0], default=((0, 0), self.path))
 
 
-def _sections(key):
-    """What a dotted key is in, the innermost first.
+def _sections(key: str) -> list[str]:
+    """Returns the keys that contain a dotted key, the innermost first.
 
     >>> _sections("evaluation.search.beams")
     ['evaluation.search', 'evaluation']
     """
     parts = key.split(".")
     return [".".join(parts[:end]) for end in range(len(parts) - 1, 0, -1)]
-
-
-def parse_override(override):
-    """The dotted key and the value of a text of --set; the value is read as in a file.
-
-    >>> parse_override("training.learning_rate=1e-3")
-    ('training.learning_rate', 0.001)
-    """
-    key, equals, text = override.partition("=")
-    if not equals or not all(key.split(".")):
-        raise UserError(f"--set {override}: must look like key=value, as training.steps=100.")
-    try:
-        return key, read_yaml(text)[0]
-    except YamlError as error:
-        raise UserError(f"--set {override}: {error}") from error

@@ -1,204 +1,224 @@
-"""The directory of a run: all that a training reads again and all that it leaves."""
+"""The directory of a run: its lock, its recipe, and the paths of everything that it keeps."""
 
-import contextlib
-import fcntl
 import json
 import os
 import pathlib
 import platform
 import re
 import shutil
+from collections.abc import Callable, Mapping
+from typing import Any, Self
+
+import filelock
 
 from keras_transformer import __version__
 from keras_transformer._utils.errors import UserError, named_file_errors
 from keras_transformer._utils.files import atomic_file
 from keras_transformer.export.trained_model import RUN_RECIPE
 from keras_transformer.export.versions import require_loadable
+from keras_transformer.trainer.config import Recipe
 from keras_transformer.trainer.recipes import load_recipe, recipe_difference
 
 ENVIRONMENT, CORPORA, LOCK = "environment.json", "corpora.json", ".lock"
-# What `keras_transformer._utils.files` was writing when a process was killed.
+# Temporary files of `keras_transformer._utils.files` that a killed process has left.
 _LEFTOVER = re.compile(r"\..+\.[0-9a-f]{16}")
+_FIX = "Choose another directory with --run."
 
-#: What may change under way with `force`: how often something is looked at, and when to stop.
-CHANGEABLE = ("training.steps", "training.epochs", "evaluation.", "checkpoints.", "tensorboard.")
+#: Keys of a recipe that `force` allows to change: lengths, intervals and logs, but nothing that
+#: changes the steps themselves.
+CHANGEABLE = (
+    "training.steps",
+    "training.epochs",
+    "training.loggers",
+    "evaluation.",
+    "checkpoints.",
+    "tensorboard.",
+)
+#: Keys that may always change.
 CHANGEABLE_ALWAYS = ("export.",)
 
 
 class RunDirectory:
-    """A run's directory, locked while it is open.
+    """The directory of a run, locked between `lock` and the end of a `with` block.
 
-    | what | what it holds |
+    | path | content |
     |---|---|
-    | `recipe.yaml` | the recipe as resolved, every default filled in |
+    | `recipe.yaml` | the recipe with every default filled in |
     | `environment.json` | versions and devices of the first start |
     | `tokenizers/` | the vocabulary |
-    | `corpora.json` | fingerprints of the files that were read for it, and of all others |
-    | `cache/` | the tokenized corpora, unless the recipe names another place |
+    | `corpora.json` | fingerprints of the corpora |
+    | `cache/` | the tokenized corpora, unless the recipe names another directory |
     | `checkpoints/` | see `Checkpoints` |
-    | `metrics.jsonl` | a line for each point of the curves, byte for byte the same in every run |
+    | `metrics.jsonl` | metrics by step, byte for byte the same for interrupted runs |
     | `tensorboard/` | event files |
-    | `model/` | the final weights, with all that an export needs; see `TrainedModel` |
-    | `export/` | the exported versions, unless the recipe names another place |
-    | `result.json` | what came out; when it is there, the run is finished |
+    | `model/` | the final weights and everything that an export needs; see `TrainedModel` |
+    | `export/` | the exported versions, unless the recipe names another directory |
+    | `result.json` | the result; its presence means that the run is finished |
 
     Args:
-        path: of the directory.
-        is_writer: whether this process may write; of several workers, one may.
+        path: Path of the directory.
+        is_writer: Boolean. Whether this process may write; of several workers, one may.
+            Default True.
     """
 
-    def __init__(self, path, is_writer=True):
-        self.path = pathlib.Path(path)
+    def __init__(self, path: str | os.PathLike[str], is_writer: bool = True) -> None:
+        self.path: pathlib.Path = pathlib.Path(path)
         self.is_writer = is_writer
-        self.recipe_file = self.path / RUN_RECIPE
-        self.tokenizers = self.path / "tokenizers"
-        self.corpora = self.path / CORPORA
-        self.cache = self.path / "cache"
-        self.checkpoints = self.path / "checkpoints"
-        self.metrics = self.path / "metrics.jsonl"
-        self.tensorboard = self.path / "tensorboard"
-        self.model = self.path / "model"
-        self.export = self.path / "export"
-        self.result = self.path / "result.json"
+        self.recipe_file: pathlib.Path = self.path / RUN_RECIPE
+        self.tokenizers: pathlib.Path = self.path / "tokenizers"
+        self.corpora: pathlib.Path = self.path / CORPORA
+        self.cache: pathlib.Path = self.path / "cache"
+        self.checkpoints: pathlib.Path = self.path / "checkpoints"
+        self.tensorboard: pathlib.Path = self.path / "tensorboard"
+        self.model: pathlib.Path = self.path / "model"
+        self.export: pathlib.Path = self.path / "export"
+        self.result: pathlib.Path = self.path / "result.json"
+        self._lock = filelock.FileLock(self.path / LOCK)
 
-    @contextlib.contextmanager
-    def locked(self):
-        """Inside, no other process can open the directory; a killed one leaves no lock behind."""
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+    def lock(self) -> Self:
+        """Creates the directory if necessary and locks it against other trainings.
+
+        The lock is released at the end of the `with` block, or by the system if the process ends.
+
+        Raises:
+            UserError: If the directory cannot be used, or another training uses it.
+        """
         self._require_directory()
-        with (self.path / LOCK).open("a") as file:
+        if self.is_writer:
             try:
-                if self.is_writer:
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
+                self._lock.acquire(timeout=0)
+            except filelock.Timeout as error:
                 raise UserError(
-                    f"{self.path}: is in use by another training. Wait for it, or name another "
-                    "directory with --run."
+                    "another training is using this directory.",
+                    where=self.path,
+                    fix="Wait for it, or choose another directory with --run.",
                 ) from error
-            if self.is_writer:
-                self._remove_leftovers()
-            yield
+            for entry in list(self.path.iterdir()):
+                if _LEFTOVER.fullmatch(entry.name) and entry.is_dir():
+                    shutil.rmtree(entry, ignore_errors=True)
+                elif _LEFTOVER.fullmatch(entry.name):
+                    entry.unlink(missing_ok=True)
+        return self
 
-    def require_recipe(self, recipe, force=False):
-        """Raises `UserError` if the run was begun with another recipe.
+    def require_recipe(self, recipe: Recipe, force: bool = False) -> bool:
+        """Returns whether the recipe differs from that of the run, in ways that are allowed.
 
-        One that came no further than its recipe, such as for a file that is not there, has not
-        begun.
+        A run that holds nothing but its recipe, for example because a corpus was missing, accepts
+        any recipe.
 
         Args:
-            recipe: the `Recipe`.
-            force: whether what may change under way is allowed to.
+            recipe: The recipe.
+            force: Whether the keys in `CHANGEABLE` may differ. Default False.
 
-        Returns:
-            Whether it is another one, with changes that are allowed.
+        Raises:
+            UserError: If the run was started with another recipe.
         """
-        is_begun = self.recipe_file.exists() and not (self.is_writer and self._holds_no_work())
-        return is_begun and self._require_same(recipe, force)
+        without_work = {LOCK, RUN_RECIPE, ENVIRONMENT}
+        if not self.recipe_file.exists() or (
+            self.is_writer and {entry.name for entry in self.path.iterdir()} <= without_work
+        ):
+            return False
+        try:
+            stored = load_recipe(self.recipe_file)
+        except UserError as error:
+            raise UserError(
+                f"not a recipe of keras_transformer {__version__} ({error}).",
+                where=self.recipe_file,
+                fix=_FIX,
+            ) from error
+        differences = recipe_difference(stored, recipe)
+        allowed = CHANGEABLE_ALWAYS + (CHANGEABLE if force else ())
+        refused = [each for each in differences if not each.key.startswith(allowed)]
+        if not refused:
+            return bool(differences)
+        listed = "; ".join(map(str, refused))
+        fix = "Use the recipe that it was started with, or another directory with --run"
+        if not force and all(each.key.startswith(CHANGEABLE) for each in refused):
+            fix += ", or allow the change with --force"
+        raise UserError(
+            f"this run was started with another recipe: {listed}.", where=self.path, fix=f"{fix}."
+        )
 
-    def store_recipe(self, recipe):
-        """Writes the recipe with which the run goes on; what came out before no longer counts."""
+    def store_recipe(self, recipe: Recipe) -> None:
+        """Writes the recipe of the run; an earlier result is removed."""
         if self.is_writer:
             self.result.unlink(missing_ok=True)
         self._write(self.recipe_file, recipe.to_yaml())
 
-    def note_environment(self, say):
-        """Stores with what the run was begun; tells if it goes on with something else."""
+    def store_environment(self, say: Callable[[str], None]) -> None:
+        """Writes the environment of the first start; reports with `say` what has changed since."""
         now = _environment()
         path = self.path / ENVIRONMENT
         try:
-            begun = json.loads(path.read_text(encoding="utf-8"))
+            first = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             self._write(path, json.dumps(now, indent=1) + "\n")
             return
         for name in now:
-            if begun.get(name) != now[name]:
+            if first.get(name) != now[name]:
                 say(
-                    f"The run was begun with {name} {begun.get(name)}, and goes on with "
-                    f"{now[name]}: the numbers may differ in their last digits."
+                    f"This run was started with {name} {first.get(name)} and is resumed with "
+                    f"{now[name]}: the last digits of its numbers may differ."
                 )
 
-    def has_read(self, fingerprints):
-        """Whether the vocabulary that is there was learned from these corpora.
+    def has_read(self, fingerprints: Mapping[str, Any]) -> bool:
+        """Returns whether the stored vocabulary was learned from corpora with these fingerprints.
 
-        A run with a checkpoint knows by itself what it was trained with.
-
-        Args:
-            fingerprints: by the name of the corpus.
+        A run with a checkpoint keeps its vocabulary; the checkpoint tells whether the data fit.
         """
-        if self.checkpoints.exists() and any(self.checkpoints.glob("update_*")):
+        if self.checkpoints.exists() and any(self.checkpoints.glob("step_*")):
             return True
         try:
             return json.loads(self.corpora.read_text(encoding="utf-8")) == fingerprints
         except (OSError, ValueError):
             return False
 
-    def store_fingerprints(self, fingerprints):
-        """Writes what `has_read` looks for."""
+    def store_fingerprints(self, fingerprints: Mapping[str, Any]) -> None:
+        """Writes the fingerprints that `has_read` compares."""
         self._write(self.corpora, json.dumps(fingerprints, indent=1) + "\n")
 
-    def require_writer(self):
-        """Raises if another worker must have written what is not there."""
+    def require_writer(self) -> None:
+        """Raises a `UserError` in a worker that does not find the files of the first worker."""
         if not self.is_writer:
             raise UserError(
-                f"{self.path}: the first worker's files are not here. The run's directory must be "
-                "on a file system that all workers share."
+                "the files of the first worker are not here.",
+                where=self.path,
+                fix="The run directory must be on a file system that all workers share.",
             )
 
-    def _write(self, path, text):
+    def _write(self, path: pathlib.Path, text: str) -> None:
         if self.is_writer:
             with named_file_errors(path), atomic_file(path) as file:
                 file.write(text)
 
-    def _require_directory(self):
+    def _require_directory(self) -> None:
         require_loadable(self.path)
-        advice = "Name another directory with --run."
         for place in (self.path, *self.path.parents):
             if os.path.lexists(place) and not place.is_dir():
-                raise UserError(f"{place}: is not a directory. {advice}")
+                raise UserError("not a directory.", where=place, fix=_FIX)
         is_other = self.path.is_dir() and not self.recipe_file.exists()
         if is_other and any(
             entry.name != LOCK and not _LEFTOVER.fullmatch(entry.name)
             for entry in self.path.iterdir()
         ):
-            raise UserError(f"{self.path}: holds something that is not a run. {advice}")
+            raise UserError(
+                "this directory contains files of something else.", where=self.path, fix=_FIX
+            )
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             if not os.access(self.path, os.W_OK | os.X_OK):
                 raise PermissionError
         except PermissionError as error:
-            raise UserError(f"{self.path}: permission denied. {advice}") from error
-
-    def _holds_no_work(self):
-        return {entry.name for entry in self.path.iterdir()} <= {LOCK, RUN_RECIPE, ENVIRONMENT}
-
-    def _remove_leftovers(self):
-        for entry in list(self.path.iterdir()):
-            if _LEFTOVER.fullmatch(entry.name):
-                if entry.is_dir():
-                    shutil.rmtree(entry, ignore_errors=True)
-                else:
-                    entry.unlink(missing_ok=True)
-
-    def _require_same(self, recipe, force):
-        try:
-            stored = load_recipe(self.recipe_file)
-        except UserError as error:
-            raise UserError(
-                f"{self.recipe_file}: cannot be read as a recipe of keras_transformer "
-                f"{__version__} ({error}). Name another directory with --run."
-            ) from error
-        differences = recipe_difference(stored, recipe)
-        allowed = CHANGEABLE_ALWAYS + (CHANGEABLE if force else ())
-        refused = [change for change in differences if not change[0].startswith(allowed)]
-        if not refused:
-            return bool(differences)
-        shown = "; ".join(f"{key} was {old!r}, is {new!r}" for key, old, new in refused)
-        advice = "Give the recipe it was begun with, or another directory with --run"
-        if not force and all(key.startswith(CHANGEABLE) for key, _, _ in refused):
-            advice += ", or change it under way with --force"
-        raise UserError(f"{self.path}: was begun with another recipe: {shown}. {advice}.")
+            raise UserError("permission denied.", where=self.path, fix=_FIX) from error
 
 
-def _environment():
+def _environment() -> dict[str, str]:
     import keras
     import tensorflow as tf
 

@@ -1,4 +1,4 @@
-"""Ctrl-C and its like: answered at once, obeyed when nothing is lost by it."""
+"""Stop signals (Ctrl-C, SIGTERM, SIGHUP), and the exceptions of stopped and failed trainings."""
 
 import contextlib
 import os
@@ -6,80 +6,89 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import Any, Self
 
 
 class TrainingStopped(Exception):  # noqa: N818
-    """Says that everything up to an update is saved; the same command goes on from there.
+    """Raised when training was interrupted and everything up to a step is saved.
 
-    It is no error, but neither is there a result.
+    This is not an error, but there is no result either.
 
-    Attributes:
-        step: the update after which the training was saved.
-        exit_code: of the process, by the signal that came: see `StopRequest.exit_code`.
-        is_dry_run: whether it was a dry run, of which nothing stays.
+    Args:
+        step: The step at which training was saved.
+        exit_code: Exit code of the process, 128 more than the number of the signal.
+        is_dry_run: Whether it was a dry run, of which nothing is kept. Default False.
     """
 
-    def __init__(self, step, exit_code, is_dry_run=False):
+    def __init__(self, step: int, exit_code: int, is_dry_run: bool = False) -> None:
         super().__init__(step, exit_code, is_dry_run)
         self.step = step
         self.exit_code = exit_code
         self.is_dry_run = is_dry_run
 
-    def __str__(self):
+    def __str__(self) -> str:
         if self.is_dry_run:
-            return f"Stopped at update {self.step:,}. Nothing is kept of a dry run."
-        return f"Saved at update {self.step:,}. The same command goes on from there."
+            return f"Interrupted at step {self.step:,}; a dry run saves nothing."
+        saved = f"Interrupted; saved at step {self.step:,}."
+        return f"{saved} Run the same command to resume from there."
 
 
 class TrainingFailed(RuntimeError):  # noqa: N818
-    """The training has failed for a reason that lies in its numbers, not in what the user gave.
+    """Raised when training fails for a numerical reason, such as a loss that is not finite.
 
-    A loss that is not finite, for example. The message is one line: after which update, what
-    happened, what may help. The command line prints it without a traceback and exits with code 1.
+    The message is one line: the step, what happened, what may help. The command line prints it
+    without a traceback and exits with code 1.
     """
 
 
 class StopSignal(KeyboardInterrupt):
-    """Raised in the main thread where a signal needs no patience: nothing is there to be saved.
+    """Raised in the main thread by a stop signal while there is nothing to save.
 
-    It is a `KeyboardInterrupt` whichever signal it was, so that it passes all that handles errors
-    and meets all that tidies up.
+    It is a `KeyboardInterrupt` for every signal, so that it passes handlers of errors and triggers
+    cleanup.
 
     Attributes:
-        signal: its number.
-        exit_code: of the process: 128 more than the signal's number, as shells have it.
+        signal: Number of the signal.
+        exit_code: Exit code of the process: 128 more than the number, as in shells.
     """
 
-    def __init__(self, number):
+    def __init__(self, number: int) -> None:
         super().__init__(signal.Signals(number).name)
         self.signal = number
-        self.exit_code = 128 + number
+        self.exit_code: int = 128 + number
 
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+SIGNALS: tuple[signal.Signals, ...] = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
-# `timeout`, shells and job schedulers send a signal to a process and to its group: it comes twice
+# `timeout`, shells and job schedulers send a signal to a process and to its group: it arrives twice
 # within milliseconds. A person who presses Ctrl-C again takes longer.
 _SAME_SIGNAL_SECONDS = 0.3
-# A stop at once that takes longer than this is announced.
+# An immediate stop is announced if it takes longer than this.
 _SILENCE_SECONDS = 0.5
 
 
 class StopRequest:
-    """Notes that the user, or the machine, wants the training to stop.
+    """Records that the user, or the machine, asks training to stop.
 
-    Inside the `with` block, SIGINT (Ctrl-C), SIGTERM and SIGHUP no longer end the process: the
-    first is answered with a line on standard error, and the training loop, which looks at `signal`
-    after each piece of work, saves and ends. The second one ends the process at once.
+    Inside the `with` block, SIGINT (Ctrl-C), SIGTERM and SIGHUP do not end the process: the first
+    signal is answered with a line, and the training loop, which checks `signal` after each call,
+    saves and stops. The second signal ends the process at once.
 
-    Python runs its signal handlers between two of its own instructions, and a training step may be
-    minutes of TensorFlow's. So a thread reads the signals from a pipe (`signal.set_wakeup_fd`),
-    answers the first and obeys the second while the main thread is still at work.
+    Python runs signal handlers between two bytecode instructions, but a call of a compiled function
+    may take minutes. Therefore a thread reads the signals from a pipe (`signal.set_wakeup_fd`),
+    answers the first and obeys the second while the main thread is busy.
 
-    A signal that is ignored when the block is entered, as SIGHUP under `nohup`, stays ignored. In
-    another thread than the main one, which cannot have signals, only `request` has an effect.
+    A signal that is ignored when the block is entered, such as SIGHUP under `nohup`, stays ignored.
+    Outside the main thread, which alone can handle signals, only `request` has an effect.
 
-    Example:
+    Args:
+        answer: Function that shows a text to the user, called from any thread, such as
+            `TrainingReport.say`. Default: write to standard error.
+
+    Attributes:
+        signal: The signal that came first, or None.
 
     >>> with StopRequest(answer=print) as stop:
     ...     for step in range(1, 1000):
@@ -87,44 +96,36 @@ class StopRequest:
     ...             stop.request(signal.SIGTERM)
     ...         if stop.signal is not None:
     ...             break
-    Stopping after this update and saving (SIGTERM); a second signal stops at once.
+    Stopping after this step and saving (SIGTERM); a second signal stops at once.
     >>> step, stop.exit_code
     (3, 143)
-
-    Args:
-        answer: a function of a text that shows it to the user, from any thread, for example
-            `TrainingReport.say`. By default it is written to standard error.
     """
 
-    def __init__(self, answer=None):
-        self.signal = None
+    def __init__(self, answer: Callable[[str], None] | None = None) -> None:
+        self.signal: signal.Signals | None = None
         self._answer = answer or _write_to_standard_error
         self._is_patient = True
         self._has_raised = False
-        self._first_came = None
-        self._old_handlers = {}
-        self._old_wakeup = None
-        self._pipe = None
-        self._watcher = None
-        self._speaker = None
+        self._first_came: float | None = None
+        self._old_handlers: dict[int, Any] = {}
+        self._old_wakeup = self._pipe_end = -1
+        self._watcher: threading.Thread | None = None
+        self._speaker: threading.Timer | None = None
 
     @property
-    def exit_code(self):
+    def exit_code(self) -> int | None:
         """128 more than the signal's number: 130, 143 or 129; None if there was no request."""
         return None if self.signal is None else 128 + self.signal
 
-    def request(self, number):
-        """Notes a wish to stop as if a signal had come; after the first it does nothing."""
+    def request(self, number: int) -> None:
+        """Requests a stop as a signal would; requests after the first have no effect."""
         if self.signal is None:
             self.signal = signal.Signals(number)
-            self._say(self._announcement())
+            self._announce(self._is_patient)
 
     @contextlib.contextmanager
-    def stop_at_once(self):
-        """Inside this block a signal raises `StopSignal`: there is nothing to be saved.
-
-        So does a request that has come before.
-        """
+    def stop_at_once(self) -> Iterator[None]:
+        """Context in which a signal, or an earlier request, raises `StopSignal` immediately."""
         self._is_patient = False
         try:
             if self.signal is not None:
@@ -133,95 +134,93 @@ class StopRequest:
         finally:
             self._is_patient = not self._has_raised
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         if threading.current_thread() is not threading.main_thread():
             return self
-        # None stands for a handler that is not Python's: it could not be put back.
+        # None stands for a handler that was not installed by Python and could not be restored.
         wanted = [
             number for number in SIGNALS if signal.getsignal(number) not in (signal.SIG_IGN, None)
         ]
-        self._pipe = os.pipe()
-        os.set_blocking(self._pipe[1], False)
-        self._watcher = threading.Thread(target=self._watch, name="stop request", daemon=True)
+        pipe, self._pipe_end = os.pipe()
+        os.set_blocking(self._pipe_end, False)
+        self._watcher = threading.Thread(target=self._watch, args=[pipe], daemon=True)
         self._watcher.start()
-        self._old_wakeup = signal.set_wakeup_fd(self._pipe[1], warn_on_full_buffer=False)
+        self._old_wakeup = signal.set_wakeup_fd(self._pipe_end, warn_on_full_buffer=False)
         for number in wanted:
             self._old_handlers[number] = signal.signal(number, self._handle)
         return self
 
-    def __exit__(self, *_):
-        if self._pipe is None:
+    def __exit__(self, *_: object) -> None:
+        if self._watcher is None:
             return
         for number, handler in self._old_handlers.items():
             signal.signal(number, handler)
         signal.set_wakeup_fd(self._old_wakeup)
-        os.close(self._pipe[1])
+        os.close(self._pipe_end)
         self._watcher.join()
-        os.close(self._pipe[0])
-        self._pipe = None
+        self._watcher = None
         self._old_handlers = {}
         if self._speaker is not None:
             if self._has_raised:
                 self._speaker.cancel()
-            # What was said comes before what is said next, if anybody listens.
+            # The announcement comes before later output. With a timeout: the reader may be gone.
             self._speaker.join(timeout=1)
 
-    def _handle(self, number, frame):
-        """Runs in the main thread, when it is back from whatever it is doing."""
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        """Runs in the main thread as soon as that executes Python code again."""
         if not self._is_patient:
             self.signal = self.signal or signal.Signals(number)
             self._raise()
 
-    def _raise(self):
-        # Once: what tidies up after it is not to be disturbed by the same signal.
-        if not self._has_raised:
+    def _raise(self) -> None:
+        # Only once: the same signal must not interrupt the cleanup that follows.
+        if not self._has_raised and self.signal is not None:
             self._has_raised = True
             raise StopSignal(self.signal)
 
-    def _watch(self):
-        """Runs in a thread of its own: reads the numbers of signals until the pipe is closed."""
-        while numbers := os.read(self._pipe[0], 64):
+    def _watch(self, pipe: int) -> None:
+        """Reads numbers of signals in its own thread until the other end of the pipe is closed."""
+        while numbers := os.read(pipe, 64):
             for number in numbers:
                 if number in self._old_handlers:
                     self._receive(number)
+        os.close(pipe)
 
-    def _receive(self, number):
+    def _receive(self, number: int) -> None:
         now = time.monotonic()
         if self._first_came is None:
             self._first_came = now
             self.signal = self.signal or signal.Signals(number)
-            # Where nothing is to be saved, the main thread is most often gone before it is said.
-            # In a thread: nobody may be reading, and the second signal is to be seen all the same.
+            # If there is nothing to save, the process usually ends before the announcement. The
+            # announcement has its own thread: if nobody reads it, it must not block the second
+            # signal.
             silence = 0 if self._is_patient else _SILENCE_SECONDS
-            self._speaker = threading.Timer(silence, self._say, [self._announcement()])
+            self._speaker = threading.Timer(silence, self._announce, [self._is_patient])
             self._speaker.daemon = True
             self._speaker.start()
         elif now - self._first_came > _SAME_SIGNAL_SECONDS:
             _end_process(128 + number)
 
-    def _announcement(self):
-        if not self._is_patient:
-            return "Stopping; press Ctrl-C again to stop without tidying up."
-        if self.signal == signal.SIGINT:
-            return "Stopping after this update and saving; press Ctrl-C again to stop at once."
-        return (
-            f"Stopping after this update and saving ({self.signal.name}); a second signal stops at "
-            "once."
-        )
-
-    def _say(self, text):
-        # Standard error may be a pipe that nobody reads any more, or a terminal that is gone.
+    def _announce(self, is_patient: bool) -> None:
+        if not is_patient:
+            text = "Stopping; press Ctrl-C again to stop without cleanup."
+        elif self.signal is None or self.signal == signal.SIGINT:
+            text = "Stopping after this step and saving; press Ctrl-C again to stop at once."
+        else:
+            name = self.signal.name
+            text = f"Stopping after this step and saving ({name}); a second signal stops at once."
+        # Standard error may be a pipe without a reader, or a terminal that is gone.
         with contextlib.suppress(OSError, ValueError):
             self._answer(text)
 
 
-def _write_to_standard_error(text):
+def _write_to_standard_error(text: str) -> None:
     if sys.stderr is not None:  # it is None if it was closed before Python started
         print(text, file=sys.stderr, flush=True)
 
 
-def _end_process(exit_code):
-    """Ends the process without a farewell; on a terminal the next prompt has a line of its own."""
+def _end_process(exit_code: int) -> None:
+    """Ends the process without cleanup; on a terminal, the next prompt starts on its own line."""
     with contextlib.suppress(OSError):
         if os.isatty(2):
             os.write(2, b"\n")

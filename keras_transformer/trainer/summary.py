@@ -1,48 +1,55 @@
-"""What a training has come to, in a few tables, and where everything is."""
+"""Summary of a training: metrics in tables, and the paths of everything."""
 
 import shlex
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, TextIO
 
-from rich import box
 from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from keras_transformer._utils.console import shown
+from keras_transformer._utils.console import is_plain, print_table, render, shown
+from keras_transformer._utils.progress import duration
+from keras_transformer.metrics import TEXT_METRICS
 
-# Metrics by the names that logs have for them: a heading and a format.
+if TYPE_CHECKING:
+    from keras_transformer.trainer.training_result import TrainingResult
+
+# Titles and formats of metrics that are not text metrics.
 _METRIC_FORMATS = {
     "loss": ("loss", "{:.4f}"),
     "accuracy": ("accuracy", "{:.1%}"),
     "perplexity": ("perplexity", "{:,.2f}"),
-    "bleu": ("BLEU", "{:.2f}"),
-    "chrf": ("chrF", "{:.2f}"),
-    "exact_match": ("exact match", "{:.1%}"),
     "tokens_per_second": ("tokens/s", "{:,.0f}"),
     "learning_rate": ("learning rate", "{:.2e}"),
 }
 
 
-def metric_name(name):
-    """Returns the name of a metric as people write it.
+def metric_name(name: str) -> str:
+    """Returns the title of a metric.
 
     >>> metric_name("chrf"), metric_name("gradient_norm")
     ('chrF', 'gradient norm')
     """
-    return _METRIC_FORMATS.get(name, (name.replace("_", " "), None))[0]
+    if name in TEXT_METRICS:
+        return TEXT_METRICS[name].title
+    return _METRIC_FORMATS.get(name, (name.replace("_", " "), ""))[0]
 
 
-def metric_value(name, value):
-    """Returns the value of a metric with as many digits as it deserves.
+def metric_value(name: str, value: float) -> str:
+    """Returns the value of a metric with a suitable number of digits.
 
     >>> metric_value("accuracy", 0.98765), metric_value("gradient_norm", 1.23456789)
     ('98.8%', '1.235')
     """
-    return _METRIC_FORMATS.get(name, (None, "{:.4g}"))[1].format(value)
+    if name in TEXT_METRICS:
+        return TEXT_METRICS[name].value_format.format(value)
+    return _METRIC_FORMATS.get(name, ("", "{:.4g}"))[1].format(value)
 
 
-def metric_phrase(name, value):
-    """Returns name and value of a metric in a few words.
+def metric_phrase(name: str, value: float) -> str:
+    """Returns title and value of a metric.
 
     >>> metric_phrase("loss", 2.5), metric_phrase("tokens_per_second", 12345.6)
     ('loss 2.5000', '12,346 tokens/s')
@@ -51,223 +58,135 @@ def metric_phrase(name, value):
     return " ".join(reversed(words) if name.endswith("_per_second") else words)
 
 
-def duration(seconds):
-    """Returns a time in words.
-
-    >>> duration(4.06), duration(151), duration(7265), duration(93784)
-    ('4.1 s', '2 min 31 s', '2 h 1 min', '1 d 2 h')
-    """
-    if seconds < 59.95:
-        return f"{seconds:.1f} s"
-    minutes, seconds = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    days, hours = divmod(hours, 24)
-    if days:
-        return f"{days} d {hours} h"
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min {seconds} s"
-
-
-def countdown(seconds):
-    """Returns a time that is left, in the form of a clock.
-
-    >>> countdown(4.6), countdown(151), countdown(7265), countdown(93784), countdown(None)
-    ('0:05', '2:31', '2:01:05', '1 d 2 h', '-:--')
-    """
-    if seconds is None:
-        return "-:--"
-    if seconds >= 24 * 3600:
-        return duration(seconds)
-    minutes, seconds = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
-
-
-# Of a file or a pipe, which have no width.
-_PLAIN_WIDTH = 100
-
-# A longer text is no example to be typed.
+# Longer sources are not used as examples of a command.
 _LONGEST_EXAMPLE = 60
 
 
-def print_summary(result, stream):
-    """Prints a summary: tables with rules on a terminal, plain columns elsewhere.
+def print_summary(result: "TrainingResult", stream: TextIO) -> None:
+    """Prints the summary: tables with rules on a terminal, plain columns elsewhere.
 
     Args:
-        result: a `TrainingResult`.
-        stream: a text stream.
+        result: The result of the training.
+        stream: A text stream.
     """
-    console = Console(file=stream, highlight=False, width=None if stream.isatty() else _PLAIN_WIDTH)
-    with console.capture() as capture:
-        _SummaryPrinter(result, console).print()
-    stream.write("".join(line.rstrip() + "\n" for line in capture.get().splitlines()))
+    stream.write(render(lambda console: _print_all(result, console), stream))
     stream.flush()
 
 
-class _SummaryPrinter:
-    def __init__(self, result, console):
-        self._result = result
-        self._console = console
-        self._is_plain = not console.is_terminal or console.is_dumb_terminal
-        self._is_unicode = console.encoding.lower().startswith("utf")
+def _print_all(result: "TrainingResult", console: Console) -> None:
+    if result.is_dry_run:
+        _print_line(console, _describe_dry_run(result), soft_wrap=is_plain(console))
+        return
+    steps = f"{result.steps:,}"
+    if result.stopped_by:
+        steps += f", stopped by {result.stopped_by}"
+    if result.resumed_from is not None:
+        steps += f", resumed from {result.resumed_from:,}"
+    rows = [
+        ("steps", steps),
+        ("epochs", f"{result.epochs:,.1f}"),
+        ("time", duration(result.seconds)),
+        ("parameters", f"{result.parameters:,}"),
+        ("traces", f"{result.traces:,}"),
+    ]
+    console.print()
+    print_table(console, ("", ""), rows, title=result.name)
+    _print_metrics(result, console)
+    if result.samples:
+        _print_samples(result.samples, console)
+    _print_places(result, console)
 
-    def print(self):
-        if self._result.is_dry_run:
-            self._print_dry_run()
-            return
-        self._print_training()
-        self._print_validation()
-        self._print_tests()
-        self._print_samples()
-        self._print_places()
 
-    def _print_dry_run(self):
-        result = self._result
-        updates = "1 update" if result.steps == 1 else f"{result.steps:,} updates"
-        self._line(
-            f"Dry run of {result.name}: everything was built, {updates} made with "
-            f"{result.parameters:,} parameters in {duration(result.seconds)}. {self._plan()}"
-            "Nothing is kept.",
-            soft_wrap=self._is_plain,
+def _describe_dry_run(result: "TrainingResult") -> str:
+    steps = "1 step" if result.steps == 1 else f"{result.steps:,} steps"
+    text = (
+        f"Dry run of {result.name}: everything was built, {steps} made with "
+        f"{result.parameters:,} parameters in {duration(result.seconds)}. "
+    )
+    if result.planned_seconds is not None and result.tokens_per_second is not None:
+        text += (
+            f"At {metric_phrase('tokens_per_second', result.tokens_per_second)}, as measured on "
+            f"this device, all {result.planned_steps:,} steps would take "
+            f"{duration(result.planned_seconds)} without evaluations. "
         )
+    return text + "Nothing was kept."
 
-    def _plan(self):
-        """How long the whole recipe would take, in a sentence; nothing if that is not known."""
-        result = self._result
-        if result.planned_seconds is None:
-            return ""
-        return (
-            f"At {metric_phrase('tokens_per_second', result.tokens_per_second)}, as on this device "
-            f"just now, all {result.planned_steps:,} updates would take "
-            f"{duration(result.planned_seconds)}, evaluations aside. "
-        )
 
-    def _print_training(self):
-        result = self._result
-        updates = f"{result.steps:,}"
-        if result.stopped_by:
-            updates += f", ended by {result.stopped_by}"
-        if result.resumed_from is not None:
-            updates += f", resumed from {result.resumed_from:,}"
-        self._line()
-        self._line(result.name, style="bold")
-        self._table(
-            ("", ""),
-            [
-                ("updates", updates),
-                ("epochs", f"{result.epochs:,.1f}"),
-                ("time", duration(result.seconds)),
-                ("parameters", f"{result.parameters:,}"),
-                ("traces", f"{result.traces:,}"),
-            ],
-            left=2,
-        )
-
-    def _print_validation(self):
-        validation, best = self._result.validation, self._result.best or {}
-        names = [*validation, *(name for name in best if name not in validation)]
-        if not names:
-            return
-        self._heading("Validation")
-        columns = [("final", validation)]
-        if best:
-            columns.append((f"best (update {self._result.best_step:,})", best))
-        self._table(
-            ("", *(heading for heading, _ in columns)),
-            [
-                (metric_name(name), *(self._value(name, values) for _, values in columns))
-                for name in names
-            ],
-        )
-
-    def _value(self, name, values):
-        return metric_value(name, values[name]) if name in values else ""
-
-    def _print_tests(self):
-        if not self._result.tests:
-            return
-        self._heading("Test sets")
-        self._table(
-            ("", "sentences", "BLEU", "chrF", "exact match"),
-            [
-                (
-                    name,
-                    f"{test.sentences:,}",
-                    metric_value("bleu", test.bleu),
-                    metric_value("chrf", test.chrf),
-                    metric_value("exact_match", test.exact_match_share),
-                )
-                for name, test in self._result.tests.items()
-            ],
-        )
-        test = next(iter(self._result.tests.values()))
-        self._line(f"BLEU {test.bleu_signature}", style="dim")
-        self._line(f"chrF {test.chrf_signature}", style="dim")
-
-    def _print_samples(self):
-        if not self._result.samples:
-            return
-        self._heading("Translations")
+def _print_metrics(result: "TrainingResult", console: Console) -> None:
+    """Prints the metrics of validation and tests, as far as there are any."""
+    columns = {"final": result.validation}
+    if result.best:
+        columns[f"best (step {result.best_step:,})"] = result.best
+    names = dict.fromkeys(name for metrics in columns.values() for name in metrics)
+    if names:
         rows = [
-            (shown(source), shown(hypothesis), self._verdict(reference, hypothesis))
-            for source, reference, hypothesis in self._result.samples
+            [metric_name(name)]
+            + [metric_value(name, each[name]) if name in each else "" for each in columns.values()]
+            for name in names
         ]
-        headings = ("source", "translation", "reference")
-        widths = [max(map(cell_len, column)) for column in zip(headings, *rows, strict=True)]
-        if sum(widths) + 3 * len(widths) + 1 <= self._console.width:
-            self._table(headings, rows, left=3)
-            return
-        for row in rows:
-            block = Table.grid(padding=(0, 2))
-            for heading, text in zip(headings, row, strict=True):
-                block.add_row(f"  {heading}", Text(text))
-            self._console.print(block)
-            self._line()
+        console.print()
+        print_table(console, ("", *columns), rows, title="Validation", right=(1, 2))
+    if result.tests:
+        first = next(iter(result.tests.values()))
+        rows = [
+            [name, f"{test.sentences:,}", *map(metric_value, test.metrics, test.metrics.values())]
+            for name, test in result.tests.items()
+        ]
+        headings = ("", "sentences", *map(metric_name, first.metrics))
+        console.print()
+        print_table(console, headings, rows, title="Test sets", right=range(1, len(headings)))
+        for metric, signature in first.signatures.items():
+            _print_line(console, f"{metric_name(metric)} {signature}", style="dim")
 
-    def _verdict(self, reference, hypothesis):
-        # As `inference.Evaluation` counts exact matches.
-        if hypothesis.strip() == reference.strip():
-            return "✓" if self._is_unicode else "the same"
-        return shown(reference)
 
-    def _print_places(self):
-        result = self._result
-        model = result.run_directory if result.export is None else result.export
-        places = {"run directory": str(result.run_directory)}
-        if result.export is not None:
-            places["export"] = str(result.export)
-        places["TensorBoard"] = f"tensorboard --logdir {shlex.quote(str(result.tensorboard))}"
-        places["your own text"] = (
-            f"{self._example()}keras-transformer translate {shlex.quote(str(model))}"
-        )
-        self._heading("Where everything is")
-        for name, text in places.items():
-            # Never broken into lines, so that commands can be copied.
-            self._line(f"  {name:<15}{shown(text)}", soft_wrap=True)
+def _print_samples(samples: Iterable[tuple[str, str, str]], console: Console) -> None:
+    """Prints translations in a table, or one below the other if they are too long for it."""
+    same = "✓" if console.encoding.lower().startswith("utf") else "same"
+    headings = ("source", "translation", "reference")
+    rows = [
+        # Exact matches as in `inference.Evaluation`.
+        (source, hypothesis, same if hypothesis.strip() == reference.strip() else reference)
+        for source, reference, hypothesis in samples
+    ]
+    rows = [tuple(map(shown, row)) for row in rows]
+    console.print()
+    widths = [max(map(cell_len, column)) for column in zip(headings, *rows, strict=True)]
+    if sum(widths) + 3 * len(widths) + 1 <= console.width:
+        print_table(console, headings, rows, title="Translations")
+        return
+    _print_line(console, "Translations", style="bold")
+    for row in rows:
+        block = Table.grid(padding=(0, 2))
+        for heading, text in zip(headings, row, strict=True):
+            block.add_row(f"  {heading}", Text(text))
+        console.print(block)
+        console.print()
 
-    def _example(self):
-        """Returns the start of a command that feeds the first short source, or nothing."""
-        for source, *_ in self._result.samples:
-            if source.isprintable() and 0 < cell_len(source) <= _LONGEST_EXAMPLE:
-                return f"echo {shlex.quote(source)} | "
-        return ""
 
-    def _heading(self, text):
-        self._line()
-        self._line(text, style="bold")
+def _print_places(result: "TrainingResult", console: Console) -> None:
+    model = result.run_directory if result.export is None else result.export
+    # The example translates the first short source.
+    example = next(
+        (
+            f"echo {shlex.quote(source)} | "
+            for source, *_ in result.samples
+            if source.isprintable() and 0 < cell_len(source) <= _LONGEST_EXAMPLE
+        ),
+        "",
+    )
+    places = {
+        "run directory": str(result.run_directory),
+        "export": result.export and str(result.export),
+        "TensorBoard": f"tensorboard --logdir {shlex.quote(str(result.tensorboard))}",
+        "translate": f"{example}keras-transformer translate {shlex.quote(str(model))}",
+    }
+    console.print()
+    _print_line(console, "Files and commands", style="bold")
+    for name, text in places.items():
+        if text:
+            # Not wrapped, so that commands can be copied.
+            _print_line(console, f"  {name:<15}{text}", soft_wrap=True)
 
-    def _line(self, text="", style="", soft_wrap=False):
-        self._console.print(Text(shown(text), style=style), soft_wrap=soft_wrap)
 
-    def _table(self, headings, rows, left=1):
-        """Prints a table whose first `left` columns are texts and the others numbers."""
-        table = Table(
-            box=None if self._is_plain else box.ROUNDED,
-            pad_edge=not self._is_plain,
-            show_header=any(headings),
-        )
-        for number, heading in enumerate(headings):
-            side = "left" if number < left else "right"
-            table.add_column(heading, justify=side, overflow="fold")
-        for row in rows:
-            table.add_row(*(Text(shown(cell)) for cell in row))
-        self._console.print(table)
+def _print_line(console: Console, text: str, style: str = "", soft_wrap: bool = False) -> None:
+    console.print(Text(shown(text), style=style), soft_wrap=soft_wrap)

@@ -1,103 +1,133 @@
-"""A training from its first update, or from its last checkpoint, to the exported model."""
+"""`train`: a training from its first step, or its last checkpoint, to the exported model."""
 
 import contextlib
 import dataclasses
+import os
 import pathlib
 import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import keras
-import numpy as np
-import tensorflow as tf
 
 from keras_transformer.export.versions import require_loadable
+from keras_transformer.trainer.building import TrainingParts
 from keras_transformer.trainer.config import Recipe
 from keras_transformer.trainer.distribution import Distribution
-from keras_transformer.trainer.preparation import prepare_data
+from keras_transformer.trainer.preparation import PreparedData, prepare_data
 from keras_transformer.trainer.progress import TrainingReport
 from keras_transformer.trainer.recipes import load_recipe
 from keras_transformer.trainer.run_directory import RunDirectory
-from keras_transformer.trainer.signals import StopRequest
-from keras_transformer.trainer.tensorboard import close_all
-from keras_transformer.trainer.training_end import TrainingEnd
-from keras_transformer.trainer.training_plan import DRY_UPDATES
-from keras_transformer.trainer.training_result import read_result
-from keras_transformer.trainer.training_run import TrainingRun
+from keras_transformer.trainer.training_end import finish_training
+from keras_transformer.trainer.training_plan import DRY_STEPS
+from keras_transformer.trainer.training_result import TrainingResult, read_result
+from keras_transformer.trainer.training_run import TrainingJob, TrainingRun
 
 
-def train(recipe, run_directory, *, dry_run=False, force=False, report=None, callbacks=()):
-    """Trains a model as a recipe says; goes on if the run was begun already.
+def train(
+    recipe: Recipe | Mapping[str, Any] | str | os.PathLike[str],
+    run_directory: str | os.PathLike[str],
+    *,
+    dry_run: bool = False,
+    force: bool = False,
+    report: TrainingReport | None = None,
+    callbacks: Sequence[keras.callbacks.Callback] = (),
+    parts: TrainingParts | None = None,
+) -> TrainingResult | None:
+    """Trains a model by a recipe; resumes a run that was interrupted.
 
     Args:
-        recipe: a `Recipe`, the path of one, or the name of one that comes with the package.
-        run_directory: of the run; it is made if it is not there.
-        dry_run: whether to build everything, make two updates and keep nothing.
-        force: whether a run goes on although the recipe has changed where that can be done.
-        report: a `TrainingReport`; by default nothing is said.
-        callbacks: Keras callbacks beside those of TensorBoard; they see epochs, evaluations, and
-            of the updates those after which the curves get a point.
+        recipe: A `Recipe`, a dictionary with its keys, the path of a YAML file, or the name of a
+            recipe of the package, such as "quickstart".
+        run_directory: Directory of the run, which is created if it does not exist.
+        dry_run: Boolean. Whether to build everything, make two steps and keep nothing. Default
+            False.
+        force: Boolean. Whether to resume a run whose recipe has changed in ways that allow it.
+            Default False.
+        report: A `TrainingReport` for the user. Default: no output.
+        callbacks: List of Keras callbacks. `TrainingRun` describes when they are called.
+            Default: none but those of the recipe.
+        parts: The `TrainingParts` from which the training is assembled. Default: those of the
+            package.
 
     Returns:
         A `TrainingResult`; None in workers other than the first.
 
     Raises:
-        TrainingStopped: if a signal came; everything is saved.
-        TrainingFailed: if a loss is not finite.
-        UserError: if the recipe, the files or the run's directory cannot be used.
+        TrainingStopped: If a stop signal came. Everything is saved.
+        TrainingFailed: If a loss is not finite.
+        UserError: If the recipe, its files or the run directory cannot be used.
     """
-    if not isinstance(recipe, Recipe):
+    if isinstance(recipe, Mapping):
+        recipe = Recipe.from_dictionary(dict(recipe))
+    elif not isinstance(recipe, Recipe):
         recipe = load_recipe(recipe)
-    report = report or TrainingReport()
-    with contextlib.ExitStack() as stack:
-        stop = stack.enter_context(StopRequest(answer=report.say))
-        if dry_run:
-            directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="dry_run_"))
-            run_directory = pathlib.Path(directory, "run")
+    report, parts = report or TrainingReport(), parts or TrainingParts()
+    with (
+        parts.make_stop_request(report.say) as stop,
+        _path_of_run(run_directory, dry_run) as path,
+    ):
         with stop.stop_at_once():
-            _make_deterministic(recipe)
             distribution = Distribution(recipe.training.distribution)
-            stack.enter_context(distribution.lost_workers_told())
-            if not distribution.is_chief:
-                report = TrainingReport()
-            if recipe.export.enabled and recipe.export.to:
-                require_loadable(recipe.export.to)
-            # In a dry run each worker has a directory of its own.
-            run = RunDirectory(run_directory, is_writer=distribution.is_chief or dry_run)
-            with distribution.chief_first():
-                stack.enter_context(run.locked())
-                is_changed = run.require_recipe(recipe, force)
-                if run.result.exists() and not is_changed:
-                    result = read_result(run.result)
-                    report.say(
-                        f"{run.path}: this run is finished. To train on, give --force and more "
-                        "updates with --set; to train again, another directory with --run."
-                    )
-                    report.end(result)
-                    return result
-                run.store_recipe(recipe)
-                run.note_environment(report.say)
-                data = prepare_data(recipe, run, report)
-            if dry_run:
-                data = dataclasses.replace(
-                    data, validation_texts=data.validation_texts[:DRY_UPDATES], tests={}
-                )
-            stack.callback(close_all)
-            report.stage("Building the model")
-            _make_deterministic(recipe)  # again: a run that goes on may have drawn numbers before
-            training = TrainingRun(
-                recipe, run, distribution, data, report, stop, callbacks, is_dry_run=dry_run
-            )
-            training.resume()
-        training.run_updates()
-        with stop.stop_at_once():
-            result = TrainingEnd(training).reach()
+        if not distribution.is_chief:
+            report = TrainingReport()
+        # In a dry run each worker has its own directory.
+        run = RunDirectory(path, is_writer=distribution.is_chief or dry_run)
+        with distribution.report_lost_workers(), run:
+            with stop.stop_at_once():
+                prepared = _prepare(recipe, run, distribution, report, force)
+                if isinstance(prepared, TrainingResult):
+                    report.end(prepared)
+                    return prepared
+                data = prepared
+                if dry_run:
+                    texts = data.validation_texts[:DRY_STEPS]
+                    data = dataclasses.replace(data, validation_texts=texts, tests={})
+                report.stage("Building the model")
+                # Here, so that a run without a checkpoint starts with the weights of a new run.
+                parts.set_seed(recipe)
+                job = TrainingJob(recipe, run, distribution, data, report, stop, parts, dry_run)
+                training = TrainingRun(job, callbacks)
+            with contextlib.closing(training):
+                with stop.stop_at_once():
+                    training.resume()
+                training.run_steps()
+                with stop.stop_at_once():
+                    result = finish_training(training)
     if result is not None:
         report.end(result)
     return result
 
 
-def _make_deterministic(recipe):
-    """The same recipe gives the same numbers, on the same machine."""
-    seed = int(np.random.SeedSequence(recipe.seed).generate_state(1)[0])
-    keras.utils.set_random_seed(seed)
-    if recipe.training.deterministic:
-        tf.config.experimental.enable_op_determinism()
+@contextlib.contextmanager
+def _path_of_run(run_directory: str | os.PathLike[str], dry_run: bool) -> Iterator[pathlib.Path]:
+    """Yields the directory of the run; that of a dry run is removed afterwards."""
+    if not dry_run:
+        yield pathlib.Path(run_directory)
+        return
+    with tempfile.TemporaryDirectory(prefix="dry_run_") as directory:
+        yield pathlib.Path(directory, "run")
+
+
+def _prepare(
+    recipe: Recipe,
+    run: RunDirectory,
+    distribution: Distribution,
+    report: TrainingReport,
+    force: bool,
+) -> PreparedData | TrainingResult:
+    """Locks the run directory and prepares the data; returns the result if the run is finished."""
+    if recipe.export.enabled and recipe.export.to:
+        require_loadable(pathlib.Path(recipe.export.to))
+    with distribution.chief_first():
+        run.lock()
+        is_changed = run.require_recipe(recipe, force)
+        if run.result.exists() and not is_changed:
+            report.say(
+                f"{run.path}: this run is finished. To train longer, give --force and more steps "
+                "with --set; to train again, another directory with --run."
+            )
+            return read_result(run.result)
+        run.store_recipe(recipe)
+        run.store_environment(report.say)
+        return prepare_data(recipe, run, report)

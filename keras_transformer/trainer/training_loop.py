@@ -1,12 +1,16 @@
-"""Many updates of a model in one call of a compiled function."""
+"""Training and validation loops: many steps of a model in one call of a compiled function."""
 
 import dataclasses
 import math
+from collections.abc import Iterator
+from typing import Any
 
+import keras
 import numpy as np
 import tensorflow as tf
 
 from keras_transformer._utils.checks import require_not_negative, require_positive_integer
+from keras_transformer.data import Batches
 from keras_transformer.losses.cross_entropy import (
     TokenCrossEntropy,
     TokenTotals,
@@ -15,211 +19,70 @@ from keras_transformer.losses.cross_entropy import (
 )
 from keras_transformer.trainer.signals import TrainingFailed
 
-#: What is summed up over tokens, in the order of `TokenTotals`.
-SUMS = ("loss", "cross_entropy", "right", "tokens")
 
-
-def token_sums(loss, labels, logits, consistency=0.0):
-    """The `TokenTotals` of a batch under a `TokenCrossEntropy`; see there for `consistency`."""
+def token_sums(
+    loss: TokenCrossEntropy, labels: Any, logits: Any, consistency: float = 0.0
+) -> TokenTotals:
+    """Returns the `TokenTotals` of a batch under a loss; `consistency` is the α of R-Drop."""
     return token_totals(
         labels, logits, loss.label_smoothing, loss.padding_id, consistency=consistency
     )
 
 
-def count_tokens(loss, labels):
-    """The number of tokens of a batch that are not padding, a float32 scalar."""
+def count_tokens(loss: TokenCrossEntropy, labels: Any) -> tf.Tensor:
+    """Returns the number of tokens of a batch that are not padding, a float32 scalar."""
     return tf.reduce_sum(token_weights(labels, loss.padding_id))
 
 
 @dataclasses.dataclass(frozen=True)
 class TokenStatistics:
-    """Sums over tokens, as Python's floats of 64 bits, that add up over any number of batches.
+    """Sums over tokens as Python floats (64 bits), which can be added over any number of batches.
 
-    >>> one = TokenStatistics(loss=3.0, cross_entropy=2.0, right=1.0, tokens=2.0)
+    Attributes:
+        loss: Sum of the training loss.
+        cross_entropy: Sum of the cross-entropy without label smoothing.
+        correct: Number of tokens that were predicted correctly.
+        tokens: Number of tokens that are not padding.
+
+    >>> one = TokenStatistics(loss=3.0, cross_entropy=2.0, correct=1.0, tokens=2.0)
     >>> (one + TokenStatistics()).logs()
     {'loss': 1.5, 'accuracy': 0.5, 'perplexity': 2.718281828459045}
     """
 
     loss: float = 0.0
     cross_entropy: float = 0.0
-    right: float = 0.0
+    correct: float = 0.0
     tokens: float = 0.0
 
-    def __add__(self, other):
-        return TokenStatistics(*(getattr(self, name) + getattr(other, name) for name in SUMS))
+    def __add__(self, other: "TokenStatistics") -> "TokenStatistics":
+        pairs = zip(dataclasses.astuple(self), dataclasses.astuple(other), strict=True)
+        return TokenStatistics(*(one + another for one, another in pairs))
 
-    def logs(self):
-        """Returns the means over the tokens by the names under which they are watched."""
+    def logs(self) -> dict[str, float]:
+        """Returns the means over tokens by the names of metrics."""
         tokens = max(self.tokens, 1.0)
         mean = self.cross_entropy / tokens
         return {
             "loss": self.loss / tokens,
-            "accuracy": self.right / tokens,
-            # Beyond exp(700) there are no floats; such a model is no nearer to knowing anything.
+            "accuracy": self.correct / tokens,
+            # exp(710) overflows; a perplexity that large says nothing anyway.
             "perplexity": math.exp(min(mean, 700.0)),
         }
 
 
-class TrainingWindow:
-    """Adds up `UpdateRecord`s until they are told about; a checkpoint keeps what it holds.
-
-    A gradient that has overflowed, as it happens where the loss is scaled, has no part in the mean
-    of the norms: its update was left out.
-    """
-
-    def __init__(self, content=None):
-        content = content or {
-            "finite_norms": 0,
-            "slots": 0.0,
-            "gradient_norms": 0.0,
-            "statistics": {},
-        }
-        self.finite_norms = content["finite_norms"]
-        self.slots = content["slots"]
-        self.gradient_norms = content["gradient_norms"]
-        self.statistics = TokenStatistics(**content["statistics"])
-        self.learning_rate = content.get("learning_rate", 0.0)
-
-    def add(self, record):
-        """Adds an `UpdateRecord`."""
-        self.slots += record.slots
-        if math.isfinite(record.gradient_norm):
-            self.finite_norms += 1
-            self.gradient_norms += record.gradient_norm
-        self.statistics += record.statistics
-        self.learning_rate = record.learning_rate
-
-    def logs(self):
-        """Returns what is told about the updates, floats by name."""
-        return {
-            **self.statistics.logs(),
-            "learning_rate": self.learning_rate,
-            "gradient_norm": self.gradient_norms / max(self.finite_norms, 1),
-            "padding_efficiency": self.statistics.tokens / max(self.slots, 1.0),
-        }
-
-    def to_dictionary(self):
-        """Returns all of it in the types of JSON."""
-        return {
-            "finite_norms": self.finite_norms,
-            "slots": self.slots,
-            "gradient_norms": self.gradient_norms,
-            "learning_rate": self.learning_rate,
-            "statistics": dataclasses.asdict(self.statistics),
-        }
-
-
-class Replicas:
-    """What training needs of the `tf.distribute` strategy in whose scope it is made.
-
-    Without any strategy there is one replica, and nothing of this costs anything.
-
-    Attributes:
-        strategy: the strategy.
-        count: on how many devices, of all workers together, each batch is spread.
-    """
-
-    def __init__(self):
-        self.strategy = tf.distribute.get_strategy()
-        self.count = self.strategy.num_replicas_in_sync
-
-    def iterate(self, batches, start=(0, 0)):
-        """Returns an iterator over `Batches` without end; each replica gets its part of each."""
-        if self.count == 1:
-            return iter(batches.dataset(start=start))
-
-        def make_dataset(context):
-            return batches.dataset(
-                start=start,
-                worker=context.input_pipeline_id,
-                workers=context.num_input_pipelines,
-                replicas=self.count // context.num_input_pipelines,
-            )
-
-        # Parts are made for the replicas one by one; they need not be fetched ahead to a device.
-        options = tf.distribute.InputOptions(experimental_fetch_to_device=False)
-        return iter(self.strategy.distribute_datasets_from_function(make_dataset, options))
-
-    def sum(self, values):
-        """Adds up tensors over all replicas, inside `strategy.run`."""
-        if self.count == 1:
-            return values
-        context = tf.distribute.get_replica_context()
-        return context.all_reduce(tf.distribute.ReduceOp.SUM, values)
-
-    def take_reduced_gradients(self, optimizer):
-        """Tells a Keras optimizer that the gradients it gets are summed over the replicas already.
-
-        Keras clips each replica's own gradients and sums them up afterwards, which is not what
-        clipping by the global norm means. Here they are summed first.
-        """
-        if self.count == 1:
-            return
-        optimizer = getattr(optimizer, "inner_optimizer", optimizer)
-        if not hasattr(optimizer, "_all_reduce_sum_gradients"):
-            raise NotImplementedError(
-                "This version of Keras sums gradients over replicas in a way unknown here. Use "
-                "one that setup.cfg names."
-            )
-        optimizer._all_reduce_sum_gradients = lambda gradients_and_variables: (
-            gradients_and_variables
-        )
-
-
-class ValidationLoop:
-    """Measures a compiled Keras model, without dropout and without changing anything.
-
-    Args:
-        model: a model on which `compile(optimizer, loss)` was called.
-        batches: `Batches`; one epoch of them is the corpus.
-    """
-
-    def __init__(self, model, batches):
-        self.model = model
-        self.batches = batches
-        self._replicas = Replicas()
-        self._add_up = tf.function(self._trace, autograph=False)
-
-    def measure(self, most=None):
-        """Returns "loss", "accuracy" and "perplexity" over all tokens, floats by name.
-
-        Args:
-            most: of a dry run: no more batches than that.
-        """
-        iterator = self._replicas.iterate(self.batches)
-        count = min(len(self.batches), most or len(self.batches))
-        sums = self._add_up(iterator, tf.constant(count))
-        return TokenStatistics(*map(float, sums)).logs()
-
-    def _trace(self, iterator, count):
-        def add(number, total):
-            sums = self._replicas.strategy.run(self._sums, next(iterator))
-            sums = self._replicas.strategy.experimental_local_results(sums)[0]
-            return number + 1, total + sums
-
-        zeros = tf.zeros(len(SUMS), tf.float64)
-        _, total = tf.while_loop(lambda number, _: number < count, add, [0, zeros])
-        return total
-
-    def _sums(self, inputs, labels):
-        sums = token_sums(self.model.loss, labels, self.model(inputs, training=False))
-        return self._replicas.sum(tf.cast(tf.stack(sums), tf.float64))
-
-
-# What is kept of each update, in the order in which the graph gives it.
-_FIELDS = ("loss", "cross_entropy", "right", "tokens", "slots", "gradient_norm", "learning_rate")
+_SUMS = len(dataclasses.fields(TokenStatistics))
 
 
 @dataclasses.dataclass(frozen=True)
-class UpdateRecord:
-    """What happened in one update.
+class StepRecord:
+    """Metrics of one training step.
 
     Attributes:
-        number: of the update, from 1 on.
-        statistics: the `TokenStatistics` of its batch, from before the update.
-        slots: the places for target tokens in the batch, padding included.
-        gradient_norm: the global norm of the gradients before clipping.
-        learning_rate: with which the update was made.
+        number: Number of the step, from 1.
+        statistics: The `TokenStatistics` of its batch under the weights before the step.
+        slots: Number of target positions in the batch, padding included.
+        gradient_norm: Global norm of the gradients before clipping.
+        learning_rate: Learning rate of the step.
     """
 
     number: int
@@ -229,24 +92,101 @@ class UpdateRecord:
     learning_rate: float
 
 
-class TrainingLoop:
-    """Trains a compiled Keras model, many updates in one `tf.function`.
+# Columns of a row of the compiled loop: those of TokenStatistics, then slots, gradient norm and
+# learning rate.
+_ROW = _SUMS + 3
 
-    An update is what `model.fit` makes of a batch: with the same model, batches, loss and optimizer
-    the losses are the same, step by step. Beyond `fit`, the loop takes several batches for one
-    update, each token of them counting alike; it runs under any `tf.distribute` strategy (make
-    model and loop in its scope); and when a loss is not finite, it stops before the update.
+
+class Replicas:
+    """The replicas of the `tf.distribute` strategy in whose scope this object is created.
+
+    Without a strategy there is one replica and no overhead.
+
+    Attributes:
+        strategy: The strategy.
+        count: Number of devices, of all workers together, over which each batch is spread.
+    """
+
+    def __init__(self) -> None:
+        self.strategy: tf.distribute.Strategy = tf.distribute.get_strategy()
+        self.count: int = self.strategy.num_replicas_in_sync
+
+    def iterate(self, batches: Batches, start: tuple[int, int] = (0, 0)) -> Iterator[Any]:
+        """Returns an endless iterator over `Batches`; each replica gets its part of each batch.
+
+        Args:
+            batches: The batches.
+            start: Epoch and number of the first batch.
+        """
+        if self.count == 1:
+            return iter(batches.dataset(start=start))
+
+        def make_dataset(context: tf.distribute.InputContext) -> tf.data.Dataset:
+            return batches.dataset(
+                start=start,
+                worker=context.input_pipeline_id,
+                workers=context.num_input_pipelines,
+                replicas=self.count // context.num_input_pipelines,
+            )
+
+        # The parts of the replicas are made one by one; prefetching to a device does not fit.
+        options = tf.distribute.InputOptions(experimental_fetch_to_device=False)
+        return iter(self.strategy.distribute_datasets_from_function(make_dataset, options))
+
+    def sum(self, values: Any) -> Any:
+        """Sums tensors over all replicas, inside `strategy.run`."""
+        if self.count == 1:
+            return values
+        context = tf.distribute.get_replica_context()
+        return context.all_reduce(tf.distribute.ReduceOp.SUM, values)
+
+    def disable_gradient_reduction(self, optimizer: keras.optimizers.Optimizer) -> None:
+        """Makes a Keras optimizer expect gradients that are already summed over replicas.
+
+        Keras clips the gradients of each replica and sums them afterwards, which is not clipping by
+        the global norm. The training loop sums them first.
+        """
+        if self.count == 1:
+            return
+        optimizer = inner_optimizer(optimizer)
+        # Keras has no public switch for this.
+        if not hasattr(optimizer, "_all_reduce_sum_gradients"):
+            raise NotImplementedError(
+                "This version of Keras sums gradients over replicas in an unknown way. Install a "
+                "version that setup.cfg allows."
+            )
+        optimizer._all_reduce_sum_gradients = lambda pairs: pairs
+
+
+def inner_optimizer(optimizer: keras.optimizers.Optimizer) -> keras.optimizers.Optimizer:
+    """Returns the optimizer inside a `LossScaleOptimizer`, or the optimizer itself."""
+    return getattr(optimizer, "inner_optimizer", optimizer)
+
+
+class TrainingLoop:
+    """Trains a compiled Keras model, many steps in one `tf.function` call.
+
+    A step is what `model.fit` makes of a batch: with the same model, batches, loss and optimizer
+    the losses are identical, step by step. In addition, the loop can accumulate the gradients of
+    several batches, weighting every token equally; it runs under any `tf.distribute` strategy
+    (create model and loop in its scope); and if a loss is not finite, it stops before the step.
 
     Args:
-        model: a model on which `compile(optimizer, loss)` was called, with a `TokenCrossEntropy`.
-            For mixed precision with float16, `compile` has wrapped the optimizer in one that scales
-            the loss.
-        batches: `Batches` from `keras_transformer.data`.
-        accumulate: how many batches make one update.
-        jit_compile: whether XLA compiles the forward and backward pass, once for each shape.
-        consistency: α of R-Drop (Liang et al. 2021; the paper's is 5): each batch is predicted
-            twice, with other units dropped, and the loss grows with how far the two are apart. It
-            takes more than twice the time, and a model with dropout. 0 predicts each batch once.
+        model: A model on which `compile(optimizer, loss)` was called with a `TokenCrossEntropy`.
+            For mixed precision with float16, `compile` has wrapped the optimizer in a
+            `LossScaleOptimizer`.
+        batches: `Batches` of `keras_transformer.data`.
+        accumulate: Integer. Number of batches of a step. Default 1.
+        jit_compile: Boolean. Whether XLA compiles the forward and backward pass, once for each
+            shape. Default False.
+        consistency: Float. α of R-Drop (Liang et al. 2021, who use 5): each batch is predicted
+            twice with different dropout, and the loss grows with the divergence of the two
+            predictions. Steps take more than twice as long; the model needs dropout. Default 0,
+            which is without R-Drop.
+
+    Attributes:
+        steps_done: Number of steps made.
+        traces: Number of times that the forward pass was traced: once, whatever the shapes.
 
     Example:
 
@@ -258,14 +198,22 @@ class TrainingLoop:
     >>> corpus = MemoryCorpus([("ja", "yes"), ("nein", "no")])
     >>> cache = tokenize_corpus(corpus, ByteTokenizer(), tempfile.mkdtemp())
     >>> batches = PairBatches(cache, choose_buckets(cache), seed=1)
-    >>> model = Transformer.from_preset("tiny", vocabulary_size=260, hidden_dim=16, num_heads=2)
+    >>> model = Transformer.from_size("tiny", vocabulary_size=260, hidden_dim=16, num_heads=2)
     >>> model.compile(keras.optimizers.Adam(1e-2), TokenCrossEntropy())
-    >>> records = TrainingLoop(model, batches).run(updates=20)
+    >>> records = TrainingLoop(model, batches).run(steps=20)
     >>> records[0].statistics.logs()["loss"] > records[-1].statistics.logs()["loss"]
     True
     """
 
-    def __init__(self, model, batches, *, accumulate=1, jit_compile=False, consistency=0.0):
+    def __init__(
+        self,
+        model: keras.Model,
+        batches: Batches,
+        *,
+        accumulate: int = 1,
+        jit_compile: bool = False,
+        consistency: float = 0.0,
+    ) -> None:
         if not isinstance(getattr(model, "loss", None), TokenCrossEntropy):
             raise ValueError(
                 "The model must be compiled with a `TokenCrossEntropy`; got the loss "
@@ -274,114 +222,106 @@ class TrainingLoop:
             )
         self.model = model
         self.batches = batches
-        self.optimizer = model.optimizer
-        self.loss = model.loss
+        self.optimizer: keras.optimizers.Optimizer = model.optimizer
+        self.loss: TokenCrossEntropy = model.loss
         self.accumulate = require_positive_integer("accumulate", accumulate)
         self.consistency = require_not_negative("consistency", consistency)
-        #: How often the forward pass was traced: once, whatever the shapes of the batches.
         self.traces = 0
-        self.updates_done = 0
+        self.steps_done = 0
         self._replicas = Replicas()
-        self._iterator = None
-        self._replicas.take_reduced_gradients(self.optimizer)
+        self._iterator: Iterator[Any] | None = None
+        self._replicas.disable_gradient_reduction(self.optimizer)
         if not self.optimizer.built:
             self.optimizer.build(model.trainable_variables)
         self._gradients_of_part = tf.function(
             self._trace_part, autograph=False, jit_compile=jit_compile
         )
-        self._run_updates = tf.function(self._trace_updates, autograph=False)
+        self._run_steps = tf.function(self._trace_steps, autograph=False)
 
-    def go_on_after(self, updates):
-        """The next update is the one after so many: its batches are those that come then."""
-        self.updates_done = updates
+    def resume_from(self, steps: int) -> None:
+        """Sets the number of steps made; the next step takes the batches that follow them."""
+        self.steps_done = steps
         self._iterator = None
 
-    def position(self, updates):
-        """Returns the epoch and the number of the first batch that comes after so many updates."""
-        return divmod(updates * self.accumulate, len(self.batches))
+    def position(self, steps: int) -> tuple[int, int]:
+        """Returns epoch and number of the first batch after a number of steps."""
+        return divmod(steps * self.accumulate, len(self.batches))
 
-    def run(self, updates):
-        """Makes so many updates and returns an `UpdateRecord` of each.
+    def run(self, steps: int) -> list[StepRecord]:
+        """Makes a number of steps and returns a `StepRecord` of each.
 
         Raises:
-            TrainingFailed: if a loss or a gradient is not finite. The update was not made, and
-                those before it are all in the model.
+            TrainingFailed: If a loss or a gradient is not finite. The weights are those before that
+                step.
         """
         if self._iterator is None:
-            start = self.position(self.updates_done)
-            self._iterator = self._replicas.iterate(self.batches, start)
-        rows, made = self._run_updates(self._iterator, tf.constant(updates))
+            self._iterator = self._replicas.iterate(self.batches, self.position(self.steps_done))
+        rows, made = self._run_steps(self._iterator, tf.constant(steps))
         records = [
-            self._make_record(self.updates_done + i, row)
-            for i, row in enumerate(rows.numpy(), start=1)
+            StepRecord(number, TokenStatistics(*row[:_SUMS]), *row[_SUMS:])
+            for number, row in enumerate(rows.numpy().tolist(), start=self.steps_done + 1)
         ]
         made = int(made)
-        if made < updates:
-            self.go_on_after(self.updates_done + made)
+        if made < steps:
+            self.resume_from(self.steps_done + made)
             self._fail(records[made])
-        self.updates_done += updates
+        self.steps_done += steps
         return records
 
-    def _make_record(self, number, row):
-        fields = dict(zip(_FIELDS, map(float, row), strict=True))
-        slots, norm, rate = (fields.pop(name) for name in _FIELDS[4:])
-        return UpdateRecord(number, TokenStatistics(**fields), slots, norm, rate)
-
-    def _fail(self, record):
+    def _fail(self, record: StepRecord) -> None:
         epoch, batch = self.position(record.number - 1)
         last_epoch, last_batch = divmod(record.number * self.accumulate - 1, len(self.batches))
         last = "" if self.accumulate == 1 else f" to {last_batch}"
         if last_epoch > epoch:
             last += f" of epoch {last_epoch}"
-        what = "loss" if not np.isfinite(record.statistics.loss) else "gradient"
+        cause = "loss" if not np.isfinite(record.statistics.loss) else "gradient"
         raise TrainingFailed(
-            f"The {what} of update {record.number} is not finite (epoch {epoch}, batch "
+            f"The {cause} of step {record.number} is not finite (epoch {epoch}, batch "
             f"{batch}{last}, loss {record.statistics.logs()['loss']}, gradient norm "
-            f"{record.gradient_norm}, learning rate {record.learning_rate:.3g}). The update was "
-            "not made. Lower the learning rate, warm up for longer, or clip the gradients."
+            f"{record.gradient_norm}, learning rate {record.learning_rate:.3g}). The weights were "
+            "not changed. Lower the learning rate, lengthen the warm-up, or clip the gradients."
         )
 
-    def _trace_updates(self, iterator, updates):
-        """Rows of `_FIELDS` `[updates, fields]`, and how many updates were made before a stop."""
-        rows = tf.TensorArray(tf.float64, updates, element_shape=[len(_FIELDS)])
+    def _trace_steps(self, iterator: Any, steps: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns rows `[steps, fields]`, and the number of steps made before a failure."""
+        rows = tf.TensorArray(tf.float64, steps, element_shape=[_ROW])
 
-        def go_on(number, made, rows):
-            return (number < updates) & (number == made)
+        def is_ok(number: tf.Tensor, made: tf.Tensor, rows: tf.TensorArray) -> tf.Tensor:
+            return (number < steps) & (number == made)
 
-        def update(number, made, rows):
-            row, is_finite = self._trace_update(iterator)
+        def step(number: tf.Tensor, made: tf.Tensor, rows: tf.TensorArray) -> tuple[Any, ...]:
+            row, is_finite = self._trace_step(iterator)
             return number + 1, made + tf.cast(is_finite, tf.int32), rows.write(number, row)
 
-        _, made, rows = tf.while_loop(go_on, update, [0, 0, rows])
+        _, made, rows = tf.while_loop(is_ok, step, [0, 0, rows])
         return rows.stack(), made
 
-    def _trace_update(self, iterator):
+    def _trace_step(self, iterator: Any) -> tuple[tf.Tensor, tf.Tensor]:
         strategy = self._replicas.strategy
         batches = [next(iterator) for _ in range(self.accumulate)]
-        gradients, *of_all = strategy.run(self._gradients_of_batches, (batches,))
-        # Those are alike on all replicas.
-        row, is_finite = (strategy.experimental_local_results(value)[0] for value in of_all)
-        tf.cond(is_finite, lambda: self._trace_apply(gradients), tf.no_op)
+        gradients, *shared = strategy.run(self._gradients_of_batches, (batches,))
+        # Row and flag are equal on all replicas.
+        row, is_finite = (strategy.experimental_local_results(value)[0] for value in shared)
+
+        def apply() -> tf.Operation:
+            variables = self.model.trainable_variables
+            strategy.run(lambda values: self.optimizer.apply(values, variables), (gradients,))
+            return tf.no_op()
+
+        tf.cond(is_finite, apply, tf.no_op)
         return row, is_finite
 
-    def _trace_apply(self, gradients):
-        self._replicas.strategy.run(self._apply, (gradients,))
-        return tf.no_op()
+    def _gradients_of_batches(self, batches: list[Any]) -> tuple[Any, tf.Tensor, tf.Tensor]:
+        """Returns gradients, row of metrics, and whether the step can be made.
 
-    def _apply(self, gradients):
-        self.optimizer.apply(gradients, self.model.trainable_variables)
-
-    def _gradients_of_batches(self, batches):
-        """The gradients of an update, its row of `_FIELDS`, and whether the update can be made.
-
-        All are of all replicas together.
+        All are sums over the batches of the step and over all replicas.
         """
         tokens = self._replicas.sum(
             tf.add_n([count_tokens(self.loss, labels) for _, labels in batches])
         )
         gradients, sums = self._gradients_of_part(*batches[0], tokens)
         for batch in batches[1:]:
-            # One after the other, so that the memory holds the gradients of two at most.
+            # In sequence, so that memory holds at most two sets of gradients.
             with tf.control_dependencies(gradients):
                 more, more_sums = self._gradients_of_part(*batch, tokens)
             gradients = [total + each for total, each in zip(gradients, more, strict=True)]
@@ -389,17 +329,18 @@ class TrainingLoop:
         gradients, sums = self._replicas.sum(gradients), self._replicas.sum(sums)
         scale = tf.cast(self.optimizer.scale_loss(1.0), tf.float32)
         norm = tf.linalg.global_norm(gradients) / scale
-        inner = getattr(self.optimizer, "inner_optimizer", self.optimizer)
-        rate = tf.convert_to_tensor(inner.learning_rate)
+        rate = tf.convert_to_tensor(inner_optimizer(self.optimizer).learning_rate)
         row = tf.concat([sums, [tf.cast(norm, tf.float32), tf.cast(rate, tf.float32)]], axis=0)
-        # Gradients that overflow because the loss is scaled up are the optimizer's business: it
-        # leaves the update out and lowers the scale.
+        # If gradients overflow because the loss is scaled, the optimizer skips the step and lowers
+        # the scale.
         is_gradient_finite = tf.math.is_finite(norm) | (scale > 1.0)
         is_finite = tf.reduce_all(tf.math.is_finite(sums)) & is_gradient_finite
         return gradients, tf.cast(row, tf.float64), is_finite
 
-    def _trace_part(self, inputs, labels, tokens):
-        """The gradients of one batch's share of the loss, and what is counted over its tokens."""
+    def _trace_part(
+        self, inputs: Any, labels: tf.Tensor, tokens: tf.Tensor
+    ) -> tuple[list[tf.Tensor], tf.Tensor]:
+        """Returns the gradients of one batch's share of the loss, and its sums over tokens."""
         self.traces += 1
         slots = tf.cast(tf.size(labels), tf.float32)
         if self.consistency:
@@ -407,16 +348,56 @@ class TrainingLoop:
         with tf.GradientTape() as tape:
             logits = self.model(inputs, training=True)
             sums = token_sums(self.loss, labels, logits, self.consistency)
-            if self.consistency:  # of one batch, on average
+            if self.consistency:  # the mean of both predictions
                 sums = TokenTotals(*(0.5 * each for each in sums))
             share = tf.math.divide_no_nan(sums.loss, tokens)
-            if self.model.losses:  # what layers add for a mean token, such as a `CoverageLoss`
+            if self.model.losses:  # losses of layers, such as `CoverageLoss`, are means over tokens
                 share += tf.math.divide_no_nan(sums.tokens, tokens) * tf.add_n(self.model.losses)
             scaled = self.optimizer.scale_loss(share)
         gradients = tape.gradient(scaled, self.model.trainable_variables)
         return [tf.convert_to_tensor(g) for g in gradients], tf.stack([*sums, slots])
 
 
-def _twice(values):
-    """Values `[B, …]` as `[2·B, …]`, the whole batch once more after itself."""
+def _twice(values: tf.Tensor) -> tf.Tensor:
+    """Returns a batch `[B, …]` followed by itself, `[2·B, …]`."""
     return tf.concat([values, values], axis=0)
+
+
+class ValidationLoop:
+    """Measures a compiled Keras model, without dropout and without changing its variables.
+
+    Args:
+        model: A model on which `compile(optimizer, loss)` was called with a `TokenCrossEntropy`.
+        batches: `Batches` whose epoch is the validation corpus.
+    """
+
+    def __init__(self, model: keras.Model, batches: Batches) -> None:
+        self.model = model
+        self.batches = batches
+        self._replicas = Replicas()
+        self._sum_batches = tf.function(self._trace, autograph=False)
+
+    def measure(self, max_batches: int | None = None) -> dict[str, float]:
+        """Returns "loss", "accuracy" and "perplexity" over all tokens.
+
+        Args:
+            max_batches: Integer. Largest number of batches to read. Default: all.
+        """
+        iterator = self._replicas.iterate(self.batches)
+        count = min(len(self.batches), max_batches or len(self.batches))
+        sums = self._sum_batches(iterator, tf.constant(count))
+        return TokenStatistics(*map(float, sums)).logs()
+
+    def _trace(self, iterator: Any, count: tf.Tensor) -> tf.Tensor:
+        def add(number: tf.Tensor, total: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+            sums = self._replicas.strategy.run(self._sums, next(iterator))
+            sums = self._replicas.strategy.experimental_local_results(sums)[0]
+            return number + 1, total + sums
+
+        zeros = tf.zeros(_SUMS, tf.float64)
+        _, total = tf.while_loop(lambda number, _: number < count, add, [0, zeros])
+        return total
+
+    def _sums(self, inputs: Any, labels: tf.Tensor) -> tf.Tensor:
+        sums = token_sums(self.model.loss, labels, self.model(inputs, training=False))
+        return self._replicas.sum(tf.cast(tf.stack(sums), tf.float64))

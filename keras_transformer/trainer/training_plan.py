@@ -1,99 +1,114 @@
-"""TODO"""
+"""Schedule of the events of a training: logs, evaluations, checkpoints, profile, ends of epochs."""
 
 import dataclasses
+from typing import TYPE_CHECKING, Self
 
-from keras_transformer._utils.errors import UserError
-from keras_transformer.trainer.config import FINITE_SCHEDULES
+from keras_transformer._utils.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from keras_transformer.trainer.config import Recipe
+
+#: Number of training steps, and of validation batches and examples, of a dry run.
+DRY_STEPS = 2
 
 
 @dataclasses.dataclass(frozen=True)
 class TrainingPlan:
-    """What is due after each update. It depends on nothing but the update's number.
+    """Events that are due after each training step, as a function of the step's number.
 
     Attributes:
-        total: the number of updates.
-        batches: of an epoch.
-        accumulate: batches of an update.
-        log, evaluate, save: each is due after so many updates; the last two also after the last.
-        profile: the updates after which the profiler starts and stops, if it is to.
+        total_steps: Number of steps of the training.
+        epoch_batches: Number of batches of an epoch.
+        accumulate: Number of batches of a step.
+        log_every: Number of steps between two points of the training curves.
+        evaluate_every: Number of steps between evaluations; the last step is evaluated, too.
+        save_every: Number of steps between checkpoints; the last step is saved, too.
+        profile: Steps after which the profiler starts and stops, or empty.
 
-    >>> plan = TrainingPlan(total=10, batches=8, accumulate=2, log=3, evaluate=100, save=5)
-    >>> [plan.next_event(update) for update in range(10)]
+    >>> plan = TrainingPlan(
+    ...     total_steps=10, epoch_batches=8, accumulate=2, log_every=3, evaluate_every=100,
+    ...     save_every=5,
+    ... )
+    >>> [plan.next_event(step) for step in range(10)]
     [3, 3, 3, 4, 5, 6, 8, 8, 9, 10]
     """
 
-    total: int
-    batches: int
+    total_steps: int
+    epoch_batches: int
     accumulate: int
-    log: int
-    evaluate: int
-    save: int
-    profile: tuple = ()
+    log_every: int
+    evaluate_every: int
+    save_every: int
+    profile: tuple[int, ...] = ()
 
     @classmethod
-    def of(cls, recipe, batches, most=None):
-        """Makes the plan of a recipe, for an epoch of so many batches.
+    def for_recipe(cls, recipe: "Recipe", epoch_batches: int, max_steps: int | None = None) -> Self:
+        """Returns the plan of a recipe.
 
         Args:
-            recipe: the `Recipe`.
-            batches: of an epoch.
-            most: no more updates than that, if it is given.
+            recipe: The `Recipe`.
+            epoch_batches: Number of batches of an epoch.
+            max_steps: Maximum number of steps. Default: None, for as many as the recipe says.
 
         Raises:
-            UserError: if a schedule that ends with the training would not come to its highest rate.
+            ArgumentError: If training would end within the warm-up of a schedule that ends with it.
         """
-        accumulate = recipe.batches.accumulate
-        total = recipe.training.steps
+        accumulate, training = recipe.batches.accumulate, recipe.training
+        total = training.steps
         if total is None:
-            total = -(-recipe.training.epochs * batches // accumulate)
-            _require_more_than_warmup(recipe.training, total)
+            total = -(-(training.epochs or 0) * epoch_batches // accumulate)
+            if training.has_finite_schedule and total <= training.warmup_steps:
+                raise ArgumentError(
+                    "training.epochs",
+                    f"so many that they take more than the {training.warmup_steps:,} steps of "
+                    f"training.warmup_steps; they take {total:,} steps here",
+                    training.epochs,
+                    fix="Set more epochs, or a shorter warm-up.",
+                    related=("training.warmup_steps",),
+                )
+        profile = recipe.tensorboard.profile
         return cls(
-            total=total if most is None else min(total, most),
-            batches=batches,
+            total_steps=total if max_steps is None else min(total, max_steps),
+            epoch_batches=epoch_batches,
             accumulate=accumulate,
-            log=recipe.tensorboard.every,
-            evaluate=recipe.evaluation.every,
-            save=recipe.checkpoints.every,
-            profile=_around(recipe.tensorboard.profile),
+            log_every=recipe.tensorboard.every,
+            evaluate_every=recipe.evaluation.every,
+            save_every=recipe.checkpoints.every,
+            profile=() if profile is None else (profile[0] - 1, profile[1]),
         )
 
-    def epoch(self, update):
-        """How many epochs have gone by after an update, with a fraction."""
-        return update * self.accumulate / self.batches
+    @property
+    def epoch_steps(self) -> float:
+        """Number of steps of an epoch, which need not be whole."""
+        return self.epoch_batches / self.accumulate
 
-    def ends_epoch(self, update):
-        """Whether an epoch has ended with this update."""
-        return int(self.epoch(update)) > int(self.epoch(update - 1))
+    def epoch(self, step: int) -> float:
+        """Returns the number of epochs completed after a step, with a fraction."""
+        return step * self.accumulate / self.epoch_batches
 
-    def is_due(self, what, update):
-        """Whether "log", "evaluate", "save" or "profile" is due after an update."""
-        if what == "profile":
-            return update in self.profile
-        is_last = update == self.total and what != "log"
-        return update % getattr(self, what) == 0 or is_last
+    def first_step(self, epoch: int) -> int:
+        """Returns the number of steps made when an epoch, counted from 0, begins."""
+        return -(-epoch * self.epoch_batches // self.accumulate)
 
-    def next_event(self, update):
-        """The first update after this one with which anything is due."""
-        ends = [(update // every + 1) * every for every in (self.log, self.evaluate, self.save)]
-        ends += [end for end in self.profile if end > update]
-        epoch = int(self.epoch(update)) + 1
-        return min(*ends, -(-epoch * self.batches // self.accumulate), self.total)
+    def ends_epoch(self, step: int) -> bool:
+        """Returns whether an epoch ends with a step."""
+        return int(self.epoch(step)) > int(self.epoch(step - 1))
 
+    def logs(self, step: int) -> bool:
+        """Returns whether the training curves get a point after a step."""
+        return step % self.log_every == 0
 
-def _around(profile):
-    """The updates after which a profile of the updates from a first to a last starts and stops."""
-    return () if profile is None else (profile[0] - 1, profile[1])
+    def evaluates(self, step: int) -> bool:
+        """Returns whether the model is evaluated after a step."""
+        return step % self.evaluate_every == 0 or step == self.total_steps
 
+    def saves(self, step: int) -> bool:
+        """Returns whether a regular checkpoint is due after a step."""
+        return step % self.save_every == 0 or step == self.total_steps
 
-def _require_more_than_warmup(training, updates):
-    """Raises a `UserError` if the epochs of a recipe end before its rate would fall."""
-    if training.schedule in FINITE_SCHEDULES and updates <= training.warmup_steps:
-        raise UserError(
-            f"`training.epochs` must be more than `training.warmup_steps`, which they include; got "
-            f"{training.epochs:,}, which are {updates:,} updates here, and "
-            f"{training.warmup_steps:,}. Give more epochs, or a shorter warm-up."
-        )
-
-
-#: Updates of a dry run, and whatever else it makes few of.
-DRY_UPDATES = 2
+    def next_event(self, step: int) -> int:
+        """Returns the first later step after which anything is due."""
+        intervals = (self.log_every, self.evaluate_every, self.save_every)
+        ends = [(step // every + 1) * every for every in intervals]
+        ends += [end for end in self.profile if end > step]
+        return min(*ends, self.first_step(int(self.epoch(step)) + 1), self.total_steps)

@@ -1,294 +1,362 @@
-"""The updates of a training, and what is due after them: logs, evaluations, checkpoints."""
+"""The steps of a training run: logs, evaluations, checkpoints, Keras callbacks, interruption."""
 
 import contextlib
+import dataclasses
+import math
 import time
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
-import numpy as np
+import keras
 
 from keras_transformer._utils.errors import UserError, named_file_errors
+from keras_transformer.trainer.building import TrainingParts, make_callbacks, make_quality
+from keras_transformer.trainer.callbacks import LoggingCallback
 from keras_transformer.trainer.checkpoints import (
     Checkpoints,
     assign_variables,
     moving_averages,
     training_variables,
 )
-from keras_transformer.trainer.metrics_log import GrowingLogs
-from keras_transformer.trainer.preparation import (
-    make_callbacks,
-    make_loop,
-    make_model,
-    make_quality,
-)
-from keras_transformer.trainer.signals import TrainingFailed, TrainingStopped
+from keras_transformer.trainer.config import Recipe
+from keras_transformer.trainer.distribution import Distribution
+from keras_transformer.trainer.loggers import LoggerGroup
+from keras_transformer.trainer.loggers.logger import TRAIN, VALIDATION
+from keras_transformer.trainer.preparation import PreparedData
+from keras_transformer.trainer.progress import TrainingReport
+from keras_transformer.trainer.run_directory import RunDirectory
+from keras_transformer.trainer.signals import StopRequest, TrainingFailed, TrainingStopped
 from keras_transformer.trainer.summary import metric_phrase
-from keras_transformer.trainer.tensorboard import ProfileSteps, flush_all
-from keras_transformer.trainer.training_loop import TrainingWindow, ValidationLoop
-from keras_transformer.trainer.training_plan import DRY_UPDATES, TrainingPlan
+from keras_transformer.trainer.training_loop import ValidationLoop
+from keras_transformer.trainer.training_plan import DRY_STEPS, TrainingPlan
+from keras_transformer.trainer.training_state import TrainingState, TrainingWindow
+from keras_transformer.trainer.translation_quality import TranslationQuality
 
-# A stop is heeded between two calls of the compiled loop: a call is to take about so long.
-_CALL_SECONDS = 0.5
-# Workers have clocks of their own and must all make the same number of updates in a call.
-_CALL_UPDATES_OF_WORKERS = 10
+
+@dataclasses.dataclass(frozen=True)
+class TrainingJob:
+    """Everything that a training run is given.
+
+    Attributes:
+        recipe: The recipe.
+        directory: The locked directory of the run.
+        distribution: The devices.
+        data: The prepared data.
+        report: The report to the user.
+        stop: The request to stop, which a signal makes.
+        parts: Factories of model and loops.
+        is_dry_run: Whether only `DRY_STEPS` steps are made.
+    """
+
+    recipe: Recipe
+    directory: RunDirectory
+    distribution: Distribution
+    data: PreparedData
+    report: TrainingReport
+    stop: StopRequest
+    parts: TrainingParts
+    is_dry_run: bool = False
+
+
+class CallTiming(NamedTuple):
+    """Steps, target tokens and seconds of a call of the compiled loop."""
+
+    steps: int
+    tokens: float
+    seconds: float
 
 
 class TrainingRun:
-    """One training: model, loops, checkpoints and logs, made from a recipe and its data.
+    """A training run: model, loops, checkpoints, logs and callbacks of a job.
 
-    `train` makes it, calls `resume` and `run_updates`, and gives it to a `TrainingEnd`.
+    Keras callbacks are called by the first worker only, as `model.fit` calls them:
+
+    - Like `model.fit` with `steps_per_execution`, the compiled loop makes several steps in one
+      call. `on_train_batch_begin` gets the index of the call's first step in the epoch.
+      `on_train_batch_end` gets the index of its last step, the means over the epoch so far, and the
+      "tokens_per_second" of the call. Calls take about half a second, and end at least with every
+      point of the training curves (`tensorboard.every`), evaluation, checkpoint and epoch.
+    - `on_test_begin` and `on_test_end` surround an evaluation, which is one call without batches.
+    - `on_epoch_end` gets the means over the epoch, and with the prefix "val_" the metrics of the
+      last evaluation in it, if there was one. A run that is resumed calls `on_epoch_begin` again
+      for the epoch in which it was interrupted. An incomplete last epoch ends with the training.
+    - `model.stop_training = True` ends the training after the current call.
+
+    Callbacks keep no state across interruptions unless they store it themselves.
+
+    Args:
+        job: What the run is given.
+        callbacks: Keras callbacks beside those of the recipe.
     """
 
     def __init__(
-        self, recipe, run, distribution, data, report, stop, callbacks=(), is_dry_run=False
-    ):
-        self.recipe, self.run, self.distribution = recipe, run, distribution
-        self.data, self.report, self.stop = data, report, stop
-        self.is_dry_run = is_dry_run
-        self.plan = TrainingPlan.of(
-            recipe, len(data.batches), most=DRY_UPDATES if is_dry_run else None
-        )
-        # Nothing else is made in the scope: there, all workers must make the same variables
-        # together, and what the chief does by itself would wait for the others.
-        with distribution.scope():
-            self.model = make_model(recipe, data.tokenizers)
-            self.loop = make_loop(
-                recipe, self.model, data.batches, self.plan.total, self.plan.accumulate
+        self, job: TrainingJob, callbacks: Sequence[keras.callbacks.Callback] = ()
+    ) -> None:
+        self.job = job
+        recipe, directory, data = job.recipe, job.directory, job.data
+        max_steps = DRY_STEPS if job.is_dry_run else None
+        self.plan = TrainingPlan.for_recipe(recipe, len(data.batches), max_steps)
+        self.validation: ValidationLoop | None = None
+        # Only model and loops are made in the scope: there, all workers create the same variables
+        # together, and would wait for each other.
+        with job.distribution.scope():
+            self.model: keras.Model = job.parts.make_model(recipe, data.tokenizers)
+            self.loop = job.parts.make_training_loop(
+                recipe, self.model, data.batches, self.plan.total_steps
             )
-            self.validation = None
             if data.validation_batches is not None:
-                self.validation = ValidationLoop(self.model, data.validation_batches)
-        self.quality, self.callbacks = None, []
-        if distribution.is_chief:
+                self.validation = job.parts.make_validation_loop(
+                    self.model, data.validation_batches
+                )
+        self.quality: TranslationQuality | None = None
+        self.callbacks: list[keras.callbacks.Callback] = []
+        self.loggers = LoggerGroup((), directory.path)
+        if job.distribution.is_chief:
+            self.loggers = LoggerGroup.for_run(
+                directory.path, directory.path.name, recipe.training.loggers
+            )
             self.quality = make_quality(recipe, data, self.model)
-            self.callbacks = [*make_callbacks(recipe, run, data, self.quality), *callbacks]
+            own = make_callbacks(recipe, directory, data, self.quality, self.loggers)
+            self.callbacks = [*own, *callbacks]
+        epochs = math.ceil(self.plan.epoch(self.plan.total_steps))
+        parameters = {"epochs": epochs, "steps": math.ceil(self.plan.epoch_steps), "verbose": 0}
         for callback in self.callbacks:
+            callback.set_params(parameters)
             callback.set_model(self.model)
+            if isinstance(callback, LoggingCallback):
+                callback.count_steps = lambda: self.loop.steps_done
         self.checkpoints = Checkpoints(
-            run.checkpoints, recipe.checkpoints.keep, distribution.is_chief
+            directory.checkpoints, recipe.checkpoints.keep, job.distribution.is_chief
         )
-        self.logs = GrowingLogs(run.metrics, run.tensorboard, flush_all)
-        self.window = TrainingWindow()
-        self.best, self.best_update, self.evaluations_since_best = None, None, 0
-        self.seconds = 0.0
-        self.resumed_from = None
-        self._tokens_per_second = _Rate()
-        #: Updates, tokens and seconds of the last call of the loop, if nothing was traced in it.
-        self.last_call = None
+        self.state = TrainingState()
+        #: Step from which the run was resumed, or None.
+        self.resumed_from: int | None = None
+        #: Timing of the last call of the loop; None if it included tracing.
+        self.last_call: CallTiming | None = None
+        self._epoch = 0
+        self._is_in_epoch = False
+        self._is_stopped = False
+        # Since the last point of the training curves.
+        self._tokens = self._seconds = 0.0
 
-    # Going on.
+    def close(self) -> None:
+        """Closes the logs."""
+        self.loggers.close()
 
-    def resume(self):
-        """Takes everything back to the last checkpoint, if there is one."""
-        checkpoint = self.checkpoints.newest(self.report.say)
-        update = checkpoint.update if checkpoint else 0
-        if self.distribution.sum_over_workers(update) != update * self.distribution.workers:
+    # Checkpoints.
+
+    def resume(self) -> None:
+        """Restores the last undamaged checkpoint, if there is one."""
+        job = self.job
+        checkpoint = self.checkpoints.newest(job.report.say)
+        step = checkpoint.step if checkpoint else 0
+        if job.distribution.sum_over_workers(step) != step * job.distribution.workers:
             raise UserError(
-                f"{self.run.checkpoints}: the workers do not see the same checkpoints here. The "
-                "run's directory must be on a file system that they share."
+                "the workers do not see the same checkpoints.",
+                where=job.directory.checkpoints,
+                fix="The run directory must be on a file system that all workers share.",
             )
-        state = checkpoint.state if checkpoint else {"logs": {}}
+        log_sizes: dict[str, int] = {}
         if checkpoint:
-            self._require_same_data(checkpoint)
+            for name, fingerprint in job.data.fingerprints().items():
+                if checkpoint.state["data"].get(name) != fingerprint:
+                    raise UserError(
+                        f"this checkpoint was made with other {name} batches than the files of the "
+                        "recipe give now.",
+                        where=checkpoint.path,
+                        fix="Restore the files, or start a new run in another directory.",
+                    )
             assign_variables(training_variables(self.model), checkpoint.tensors(), checkpoint.path)
-            self.window = TrainingWindow(state["window"])
-            self.best, self.best_update = state["best"], state["best_update"]
-            self.evaluations_since_best = state["evaluations_since_best"]
+            self.state = TrainingState.from_dictionary(checkpoint.state["training"])
+            log_sizes = checkpoint.state["logs"]
             self._forget_best_if_not_kept()
-            self.seconds = state["seconds"]
-            self.resumed_from = update
-            self.report.say(f"Going on after update {update:,}.")
-        self.loop.go_on_after(update)
-        if self.distribution.is_chief:
-            self.logs.cut_to(state["logs"], self.report.say)
+            self.resumed_from = step
+            job.report.say(f"Resuming from step {step:,}.")
+        self.loop.resume_from(step)
+        self.loggers.truncate(log_sizes, job.report.say)
 
-    def _forget_best_if_not_kept(self):
-        """The recipe may have asked for other final weights when the best ones were found."""
-        is_wanted = self.recipe.checkpoints.final == "best" and self.best_update is not None
-        if is_wanted and not self.checkpoints.path(self.best_update).exists():
-            self.report.say(
-                f"The weights after update {self.best_update:,}, the best so far, were not kept. "
-                "The best will be one of those to come."
+    def _forget_best_if_not_kept(self) -> None:
+        """Handles a run that is resumed with other final weights than before."""
+        step = self.state.best_step
+        if self.job.recipe.checkpoints.final != "best" or step is None:
+            return
+        if not self.checkpoints.path(step).exists():
+            self.job.report.say(
+                f"The weights of step {step:,}, the best so far, were not kept. The best of the "
+                "following evaluations will be used."
             )
-            self.best, self.best_update, self.evaluations_since_best = None, None, 0
+            self.state.forget_best()
+
+    def save(self, is_regular: bool = True) -> None:
+        """Writes a checkpoint of the current step, unless there is one.
+
+        `is_regular` tells whether every run of the recipe makes this checkpoint.
+        """
+        if not self.job.distribution.is_chief:
+            return
+        self.job.report.busy("Saving")
+        state = {
+            "training": dataclasses.asdict(self.state),
+            # Read by `Checkpoints`, which keeps the weights of this step.
+            "best_step": self.state.best_step,
+            "logs": self.loggers.file_sizes(),
+            "data": self.job.data.fingerprints(),
+        }
+        variables = training_variables(self.model)
+        tensors = {name: variable.value for name, variable in variables.items()}
+        self.checkpoints.save(self.loop.steps_done, tensors, state, is_regular)
+
+    # Steps.
 
     @property
-    def is_stopped_early(self):
-        """Whether the evaluations have not become better for as long as the recipe bears it."""
-        patience = self.recipe.evaluation.stop_after
-        return patience is not None and self.evaluations_since_best >= patience
+    def is_stopped_early(self) -> bool:
+        """True if evaluations have not improved for the recipe's `evaluation.patience`."""
+        patience = self.job.recipe.evaluation.patience
+        return patience is not None and self.state.evaluations_since_best >= patience
 
-    def save(self, is_regular=True):
-        """Writes a checkpoint of everything, or leaves the one that is there."""
-        if not self.distribution.is_chief:
-            return
-        self.report.busy("Saving")
-        variables = training_variables(self.model)
-        state = {
-            "window": self.window.to_dictionary(),
-            "best": self.best,
-            "best_update": self.best_update,
-            "evaluations_since_best": self.evaluations_since_best,
-            "seconds": self.seconds,
-            "logs": self.logs.sizes(),
-            "data": self._data_fingerprints(),
-        }
-        tensors = {name: variable.value for name, variable in variables.items()}
-        self.checkpoints.save(self.loop.updates_done, tensors, state, is_regular)
+    @property
+    def stopped_by(self) -> str | None:
+        """The cause if training ended early: "early stopping" or "a callback", else None."""
+        if self.is_stopped_early:
+            return "early stopping"
+        return "a callback" if self._is_stopped else None
 
-    def _require_same_data(self, checkpoint):
-        for name, fingerprint in self._data_fingerprints().items():
-            if checkpoint.state["data"].get(name) != fingerprint:
-                raise UserError(
-                    f"{checkpoint.path}: was made with other {name} batches than the recipe's "
-                    "files give now. Have they changed? Restore them, or start a new run in "
-                    "another directory."
-                )
+    @property
+    def is_finished(self) -> bool:
+        """True if no more steps are to be made."""
+        is_complete = self.loop.steps_done >= self.plan.total_steps
+        return is_complete or self.is_stopped_early or self._is_stopped
 
-    def _data_fingerprints(self):
-        batches = {"training": self.data.batches, "validation": self.data.validation_batches}
-        return {name: each.fingerprint() for name, each in batches.items() if each is not None}
-
-    # Training.
-
-    def run_updates(self):
-        """Makes all updates that are left; a checkpoint of the last one is there afterwards."""
-        self.report.begin(
-            self._headline(),
-            self.loop.updates_done,
-            self.plan.total,
-            self.plan.batches / self.plan.accumulate,
+    def run_steps(self) -> None:
+        """Makes all remaining steps; afterwards there is a checkpoint of the last one."""
+        self.job.report.begin(
+            self._headline(), self.loop.steps_done, self.plan.total_steps, self.plan.epoch_steps
         )
-        self.tell("on_train_begin")
-        self.tell("on_epoch_begin", int(self.plan.epoch(self.loop.updates_done)))
-        pace = 0.0
-        while self.loop.updates_done < self.plan.total and not self.is_stopped_early:
-            self._stop_if_asked()
+        self.model.stop_training = False
+        self.notify("on_train_begin")
+        steps_per_second = 0.0
+        while not self.is_finished:
+            self._stop_if_requested()
+            self._begin_epoch()
+            self.notify("on_train_batch_begin", self._index_in_epoch(self.loop.steps_done + 1))
             start, traces = time.perf_counter(), self.loop.traces
-            records = self.loop.run(self._updates_of_call(pace))
+            records = self.loop.run(self._steps_of_call(steps_per_second))
             seconds = time.perf_counter() - start
-            pace = len(records) / seconds
-            self._take_in(records, seconds, is_traced=self.loop.traces > traces)
-            self._do_what_is_due(self.loop.updates_done)
+            steps_per_second = len(records) / seconds
+            tokens = sum(record.statistics.tokens for record in records)
+            is_traced = self.loop.traces > traces
+            self.last_call = None if is_traced else CallTiming(len(records), tokens, seconds)
+            for record in records:
+                self.state.add(record)
+            self.state.seconds += seconds
+            self._tokens += tokens
+            self._seconds += seconds
+            self.job.report.update(self.loop.steps_done, self._window_logs())
+            self._run_events(self.loop.steps_done, tokens / seconds)
 
-    def _stop_if_asked(self):
-        asked = self.distribution.sum_over_workers(0 if self.stop.signal is None else 1)
-        if asked:
+    def _stop_if_requested(self) -> None:
+        stop = self.job.stop
+        if self.job.distribution.sum_over_workers(0 if stop.signal is None else 1):
             self.save(is_regular=False)
-            # A worker that was not asked itself ends as those that were.
-            raise TrainingStopped(
-                self.loop.updates_done, self.stop.exit_code or 143, self.is_dry_run
-            )
+            # A worker without a signal of its own ends like those that got one.
+            raise TrainingStopped(self.loop.steps_done, stop.exit_code or 143, self.job.is_dry_run)
 
-    def _updates_of_call(self, pace):
-        done = self.loop.updates_done
-        most = max(1, int(pace * _CALL_SECONDS))
-        if self.distribution.workers > 1:
-            most = _CALL_UPDATES_OF_WORKERS
+    def _steps_of_call(self, steps_per_second: float) -> int:
+        done, parts = self.loop.steps_done, self.job.parts
+        most = max(1, int(steps_per_second * parts.call_seconds))
+        if self.job.distribution.workers > 1:
+            most = parts.worker_steps
         return min(self.plan.next_event(done) - done, most)
 
-    def _take_in(self, records, seconds, is_traced):
-        self.seconds += seconds
-        for record in records:
-            self.window.add(record)
-        tokens = sum(record.statistics.tokens for record in records)
-        self.last_call = None if is_traced else (len(records), tokens, seconds)
-        self._tokens_per_second.add(tokens, seconds)
-        logs = {**self.window.logs(), "tokens_per_second": self._tokens_per_second.value}
-        self.report.update(self.loop.updates_done, logs)
+    def _window_logs(self) -> dict[str, float]:
+        rate = self._tokens / self._seconds if self._seconds else 0.0
+        return {**self.state.window.logs(), "tokens_per_second": rate}
 
-    def _do_what_is_due(self, update):
-        if self.plan.is_due("profile", update):
-            for callback in self.callbacks:
-                if isinstance(callback, ProfileSteps):
-                    callback.start_or_stop()
-        if self.plan.is_due("log", update):
-            logs = self.window.logs()
-            self._log("train", logs)
-            timed = {**logs, "tokens_per_second": self._tokens_per_second.value}
-            self.tell("on_train_batch_end", update - 1, timed)
-            self.window, self._tokens_per_second = TrainingWindow(), _Rate()
+    def _run_events(self, step: int, tokens_per_second: float) -> None:
+        """Runs everything that is due after the last step of a call, which had this speed."""
+        logs = {**self.state.epoch_window.logs(), "tokens_per_second": tokens_per_second}
+        self.notify("on_train_batch_end", self._index_in_epoch(step), logs)
+        if self.plan.logs(step):
+            self._log(TRAIN, self._window_logs())
+            self.state.window = TrainingWindow()
+            self._tokens = self._seconds = 0.0
         is_best = False
-        if self.plan.is_due("evaluate", update) and self.validation is not None:
-            is_best = self._evaluate()
-        if self.plan.ends_epoch(update):
-            epoch = int(self.plan.epoch(update))
-            self.tell("on_epoch_end", epoch - 1, {})
-            self.tell("on_epoch_begin", epoch)
-        if self.plan.is_due("save", update) or self.is_stopped_early:
+        if self.plan.evaluates(step) and self.validation is not None:
+            is_best = self._evaluate(self.validation)
+        if self.plan.ends_epoch(step) or self._agree_to_stop() or self.is_finished:
+            self._end_epoch()
+            self._agree_to_stop()
+        if self.plan.saves(step) or self.is_finished:
             self.save()
-        elif is_best and self.recipe.checkpoints.final == "best":
+        elif is_best and self.job.recipe.checkpoints.final == "best":
             self.save(is_regular=False)
 
-    def _evaluate(self):
-        """Measures the model as it would be exported now; returns whether it is the best so far."""
+    def _agree_to_stop(self) -> bool:
+        """Sets in all workers whether a callback, of the first worker, has stopped training."""
+        stopped = self.job.distribution.sum_over_workers(1 if self.model.stop_training else 0)
+        self._is_stopped = bool(stopped)
+        return self._is_stopped
+
+    # Epochs.
+
+    def _begin_epoch(self) -> None:
+        if not self._is_in_epoch:
+            self._is_in_epoch = True
+            self._epoch = int(self.plan.epoch(self.loop.steps_done))
+            self.notify("on_epoch_begin", self._epoch)
+
+    def _end_epoch(self) -> None:
+        self.notify("on_epoch_end", self._epoch, self.state.epoch_logs())
+        self.state.end_epoch()
+        self._is_in_epoch = False
+
+    def _index_in_epoch(self, step: int) -> int:
+        return step - self.plan.first_step(self._epoch) - 1
+
+    # Evaluation.
+
+    def _evaluate(self, validation: ValidationLoop) -> bool:
+        """Measures the model that would be exported now; returns whether it is the best so far."""
         start = time.perf_counter()
-        logs = self._measure()
-        section = self.recipe.evaluation
-        # BLEU and chrF are the chief's; all must come to the same conclusion.
-        value = logs.get(section.metric, 0.0) if self.distribution.is_chief else 0.0
-        value = self.distribution.sum_over_workers(value)
-        if not np.isfinite(logs["loss"]):
+        job, step, metric = self.job, self.loop.steps_done, self.job.recipe.evaluation.metric
+        job.report.busy("Evaluating")
+        use_averages = job.recipe.checkpoints.final == "ema"
+        with moving_averages(self.model) if use_averages else contextlib.nullcontext():
+            self.notify("on_test_begin")
+            logs = validation.measure(DRY_STEPS if job.is_dry_run else None)
+            self.notify("on_test_end", logs)
+        if not math.isfinite(logs["loss"]):
             raise TrainingFailed(
-                f"The validation loss after update {self.loop.updates_done} is not finite "
-                f"({logs['loss']}). Lower the learning rate, warm up for longer, or clip the "
-                "gradients."
+                f"The validation loss of step {step} is not finite ({logs['loss']}). Lower the "
+                "learning rate, lengthen the warm-up, or clip the gradients."
             )
-        sign = -1 if section.metric == "loss" else 1
-        # The recipe may have named another metric when the best one was found.
-        is_first = self.best is None or section.metric not in self.best
-        is_best = is_first or sign * value > sign * self.best[section.metric]
-        if is_best:
-            self.best = {**logs, section.metric: value}
-            self.best_update, self.evaluations_since_best = self.loop.updates_done, 0
-        else:
-            self.evaluations_since_best += 1
-        self._log("validation", logs)
-        self.seconds += time.perf_counter() - start
+        # Only the first worker has text metrics; all workers must come to the same conclusion.
+        value = logs.get(metric, 0.0) if job.distribution.is_chief else 0.0
+        value = job.distribution.sum_over_workers(value)
+        is_best = self.state.add_evaluation(step, {**logs, metric: value}, metric)
+        self._log(VALIDATION, logs)
+        self.state.seconds += time.perf_counter() - start
         figures = ", ".join(metric_phrase(name, value) for name, value in logs.items())
-        self.report.say(f"Update {self.loop.updates_done:,}: validation {figures}")
+        job.report.say(f"Step {step:,}: validation {figures}")
         return is_best
 
-    def _measure(self):
-        self.report.busy("Evaluating")
-        use_averages = self.recipe.checkpoints.final == "ema"
-        with moving_averages(self.model) if use_averages else contextlib.nullcontext():
-            self.tell("on_test_begin")
-            logs = self.validation.measure(most=DRY_UPDATES if self.is_dry_run else None)
-            self.tell("on_test_end", logs)
-        return logs
+    # Reports.
 
-    def _log(self, split, logs):
-        if self.distribution.is_chief:
-            update = self.loop.updates_done
-            epoch = self.plan.epoch(update)
-            self.logs.write({"split": split, "update": update, "epoch": epoch, **logs})
-
-    # What there is to tell.
-
-    def tell(self, method, *arguments):
-        """Calls a method of each callback."""
-        with named_file_errors(self.run.tensorboard):
+    def notify(self, method: str, *arguments: Any) -> None:
+        """Calls a method of each Keras callback."""
+        with named_file_errors(self.job.directory.tensorboard):
             for callback in self.callbacks:
                 getattr(callback, method)(*arguments)
 
-    def _headline(self):
-        batches = self.data.batches.report()
+    def _log(self, split: str, metrics: dict[str, float]) -> None:
+        step = self.loop.steps_done
+        self.loggers.log_metrics(split, step, metrics, self.plan.epoch(step))
+
+    def _headline(self) -> str:
+        recipe = self.job.recipe
         return (
-            f"{self.distribution.describe()}, {self.recipe.training.precision}, "
-            f"{self.model.count_params():,} parameters, {self.plan.batches:,} batches an epoch of "
-            f"up to {self.recipe.batches.tokens:,} tokens, {batches.efficiency:.0%} full"
+            f"{self.job.distribution.describe()}, {recipe.training.precision}, "
+            f"{self.model.count_params():,} parameters, {self.plan.epoch_batches:,} batches per "
+            f"epoch of up to {recipe.batches.tokens:,} tokens, "
+            f"{self.job.data.batches.report().efficiency:.0%} full"
         )
-
-
-class _Rate:
-    """How many a second, over several calls."""
-
-    def __init__(self):
-        self._count = self._seconds = 0.0
-
-    def add(self, count, seconds):
-        self._count += count
-        self._seconds += seconds
-
-    @property
-    def value(self):
-        return self._count / self._seconds if self._seconds else 0.0

@@ -1,4 +1,4 @@
-"""A program in C, compiled as saved_models/README.md says, answers what Python answers."""
+"""A C program, compiled as in saved_models/README.md, gives the same answers as Python."""
 
 import os
 import pathlib
@@ -49,7 +49,7 @@ def assert_c_answers_like_python(program, directory, libraries, texts):
     wanted = signature(text=tf.constant(texts))
     result = run(program, directory, *libraries, "--", *texts)
     assert result.returncode == 0, result.stderr.decode()
-    # A text may have line breaks of its own: so the output is not simply split into lines.
+    # Texts may contain line breaks, so the output cannot be split into lines.
     lines = [rb"(-?\d+\.\d+)\t" + re.escape(text) + rb"\n" for text in wanted["text"].numpy()]
     match = re.fullmatch(b"".join(lines), result.stdout)
     assert match, (wanted["text"].numpy().tolist(), result.stdout)
@@ -59,7 +59,7 @@ def assert_c_answers_like_python(program, directory, libraries, texts):
     return wanted["text"].numpy().tolist()
 
 
-def test_a_trained_transformer_with_sentencepiece(program, phrases_export):
+def test_c_program_answers_as_python_for_sentencepiece(program, phrases_export):
     texts = [
         *phrases.EXAMPLES,
         "fünf weiße Vögel",
@@ -81,8 +81,8 @@ def test_a_trained_transformer_with_sentencepiece(program, phrases_export):
     ]
 
 
-def test_a_portable_export_needs_no_libraries(program, bytes_export):
-    """Its weights are stored in bfloat16, for which core operations are enough as well."""
+def test_c_program_runs_a_portable_export_without_libraries(program, bytes_export):
+    """Its weights are stored in bfloat16; core operations suffice for that too."""
     texts = ["Grüße", "", "a" * 100_000, "x"]
     answers = assert_c_answers_like_python(program, bytes_export / "7", [], texts)
     assert answers[1] == b""
@@ -98,19 +98,19 @@ def assert_fails(program, arguments, *message):
     assert last_line.startswith("translate: ")
 
 
-def test_without_the_libraries_the_missing_operation_is_named(program, phrases_export):
+def test_c_program_without_libraries_names_the_missing_operation(program, phrases_export):
     directory = str(phrases_export / "1")
     message = f"translate: {directory}: Op type not registered 'Sentencepiece"
     assert_fails(program, [directory, "--", "zwei"], message)
 
 
-def test_a_directory_that_is_not_there(program, tmp_path):
+def test_c_program_with_a_missing_directory_fails(program, tmp_path):
     directory = str(tmp_path / "nowhere")
     message = "Could not find SavedModel .pb or .pbtxt at supplied export directory path"
     assert_fails(program, [directory, "--", "zwei"], f"translate: {directory}: {message}")
 
 
-def test_a_library_that_is_not_there(program, tmp_path):
+def test_c_program_with_a_missing_library_fails(program, tmp_path):
     library = str(tmp_path / "text.so")
     assert_fails(
         program, [tmp_path, library, "--", "a"], f"{library}: cannot open shared object file"
@@ -118,12 +118,12 @@ def test_a_library_that_is_not_there(program, tmp_path):
 
 
 @pytest.mark.parametrize("arguments", [[], ["1"], ["1", "--"], ["1", "text"], ["--", "text"]])
-def test_usage(program, arguments):
+def test_c_program_with_wrong_arguments_prints_its_usage(program, arguments):
     message = "usage: translate EXPORT_DIR [LIBRARY.so ...] -- TEXT..."
     assert_fails(program, arguments, message)
 
 
-def test_a_signature_that_gives_no_texts(program, tmp_path):
+def test_c_program_with_a_signature_without_texts_fails(program, tmp_path):
     model = SmallModel()
     directory = save_module(model, tmp_path / "1", {"serving_default": model.encode})
     message = "1: serving_default must take `text` and give texts and float scores"

@@ -1,4 +1,4 @@
-"""`keras-transformer compare`, as a person meets it."""
+"""`keras-transformer compare`: output, exit codes, signals."""
 
 import os
 import signal
@@ -8,28 +8,27 @@ import time
 
 import pytest
 
-from keras_transformer import comparison as package
-from keras_transformer.analysis.compare import running as step_process
+from keras_transformer.analysis import compare as package
+from keras_transformer.analysis.compare import ComparisonStopped, running
 from keras_transformer.analysis.compare.results import collect_results
-from keras_transformer.analysis.compare.running import ComparisonStopped
 from keras_transformer.cli.main import main
-from tests.comparison.made_up_runs import TOKENS_PER_UPDATE, write_run
+from tests.analysis.compare.made_up_runs import TOKENS_PER_STEP, write_run
 
 
 @pytest.fixture
 def compare(monkeypatch, tmp_path):
-    """Runs the verb with runs that are made up; returns the exit code and what was asked for."""
+    """Runs the verb with made-up runs; returns the exit code and the arguments of `compare`."""
     monkeypatch.chdir(tmp_path)
     asked = {}
 
-    def made_up(comparison, output, *, say):
+    def made_up(comparison, output, *, report):
         asked.update(comparison=comparison, output=output)
         for model in comparison.models:
             for seed in comparison.seeds:
                 if (model, seed) not in asked.get("failing", ()):
                     write_run(output, model, seed, exact_matches={8: 1.0, 16: 0.5})
         recipe = next(iter(comparison.recipes().values()))
-        plan = {"tokens_per_update": TOKENS_PER_UPDATE}
+        plan = {"tokens_per_step": TOKENS_PER_STEP}
         return collect_results(comparison, recipe, plan, output)
 
     monkeypatch.setattr(package, "compare", made_up)
@@ -41,24 +40,22 @@ def compare(monkeypatch, tmp_path):
     return run
 
 
-def test_the_table_goes_to_standard_output(compare, capsys):
+def test_table_goes_to_standard_output(compare, capsys):
     exit_code, asked = compare("quickstart", "--models", "transformer,rotary", "--seeds", "1,2")
     assert exit_code == 0
     assert str(asked["output"]) == "comparisons/dates"
     assert asked["comparison"].seeds == (1, 2)
     printed = capsys.readouterr().out
     row = next(line for line in printed.splitlines() if "rotary" in line)
-    assert [cell.strip() for cell in row.split("│")[1:4]] == [
-        "rotary",
-        "0.5000 ± 0.0000",
-        "50.0 ± 0.0%",
-    ]
+    assert row.split("  ")[0] == "rotary"
+    assert "0.5000 ± 0.0000" in row
+    assert "50.0 ± 0.0%" in row
     assert printed.endswith(
         "Saved: comparisons/dates/comparison.md, comparison.json and comparison.png\n"
     )
 
 
-def test_a_run_that_failed_is_exit_code_1(compare):
+def test_failed_run_is_exit_code_1(compare):
     failing = [("transformer", 2)]
     exit_code, _ = compare(
         "quickstart", "--models", "transformer", "--seeds", "1,2", failing=failing
@@ -69,16 +66,19 @@ def test_a_run_that_failed_is_exit_code_1(compare):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("quickstart --models transformer,,rotary", "--models must be different names"),
-        ("quickstart --models rotary,rotary", "--models must be different names"),
-        ("quickstart --models rotary --seeds 1,x", "--seeds must be whole numbers, as 1,2,3; got"),
+        ("quickstart --models transformer,,rotary", "`--models` must be different names"),
+        ("quickstart --models rotary,rotary", "`--models` must be different names"),
+        (
+            "quickstart --models rotary --seeds 1,x",
+            "`--seeds` must be whole numbers",
+        ),
         ("quickstart --models rotary --seeds 1,-2", "`seeds` must be a whole number of at least 0"),
         ("quickstart --models rotary --tokens 0", "`budget.tokens` must be null or a whole"),
-        ("quickstart --models rotary --set x", "--set x: must look like key=value"),
+        ("quickstart --models rotary --set x", "--set x: must have the form key=value"),
         ("nowhere.yaml", "nowhere.yaml: no such file"),
     ],
 )
-def test_mistakes_are_one_line_and_exit_code_2(compare, capsys, arguments, message):
+def test_mistake_is_one_line_and_exit_code_2(compare, capsys, arguments, message):
     exit_code, asked = compare(*arguments.split())
     assert exit_code == 2
     assert asked == {}
@@ -88,7 +88,7 @@ def test_mistakes_are_one_line_and_exit_code_2(compare, capsys, arguments, messa
     assert complaint.count("\n") == 1
 
 
-def test_the_exit_code_of_a_step_is_that_of_the_command(monkeypatch):
+def test_exit_code_of_a_stage_is_that_of_the_command(monkeypatch):
     def stopped(*_, **__):
         raise ComparisonStopped(143)
 
@@ -106,17 +106,17 @@ time.sleep(60)
 
 
 @pytest.fixture
-def came():
-    """The SIGTERMs that have come to this process itself."""
+def received():
+    """The SIGTERMs that this process itself has received."""
     numbers = []
     old = signal.signal(signal.SIGTERM, lambda number, _: numbers.append(number))
     yield numbers
     signal.signal(signal.SIGTERM, old)
 
 
-def test_signals_are_passed_on_to_the_step_and_it_is_waited_for(monkeypatch, tmp_path, came):
+def test_signal_is_passed_on_to_the_stage_whose_end_is_awaited(monkeypatch, tmp_path, received):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(step_process, "command_line", lambda: [sys.executable, "-c", WAITING])
+    monkeypatch.setattr(running, "command_line", lambda: [sys.executable, "-c", WAITING])
 
     def send():
         while not (tmp_path / "ready").exists():
@@ -125,23 +125,23 @@ def test_signals_are_passed_on_to_the_step_and_it_is_waited_for(monkeypatch, tmp
 
     sender = threading.Thread(target=send)
     sender.start()
-    assert step_process.run_step("run", "nowhere") == 143
+    assert running.run_stage("run", "nowhere") == 143
     sender.join()
-    assert came == []
+    assert received == []
     os.kill(os.getpid(), signal.SIGTERM)
-    assert came == [signal.SIGTERM]  # afterwards signals are one's own again
+    assert received == [signal.SIGTERM]  # afterwards this process handles signals again
 
 
 @pytest.mark.parametrize("ending", ["import signal; signal.pause()", "print(input())"])
-def test_a_signal_ends_a_step_that_does_not_answer_it(monkeypatch, came, ending):
-    """As while it imports TensorFlow: the next run must not begin."""
+def test_signal_ends_a_stage_that_does_not_handle_it(monkeypatch, received, ending):
+    """As during the import of TensorFlow: the next run must not start."""
     code = f"import os, signal; os.kill(os.getppid(), signal.SIGTERM); {ending}"
-    monkeypatch.setattr(step_process, "command_line", lambda: [sys.executable, "-c", code])
-    assert step_process.run_step("run", "nowhere") == 143
-    assert came == []
+    monkeypatch.setattr(running, "command_line", lambda: [sys.executable, "-c", code])
+    assert running.run_stage("run", "nowhere") == 143
+    assert received == []
 
 
-def test_a_step_that_is_killed_has_failed(monkeypatch):
+def test_killed_stage_has_failed(monkeypatch):
     code = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
-    monkeypatch.setattr(step_process, "command_line", lambda: [sys.executable, "-c", code])
-    assert step_process.run_step("run", "nowhere") == 1
+    monkeypatch.setattr(running, "command_line", lambda: [sys.executable, "-c", code])
+    assert running.run_stage("run", "nowhere") == 1

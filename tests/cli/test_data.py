@@ -1,4 +1,4 @@
-"""`keras-transformer data`, as a person meets it."""
+"""The command `keras-transformer data`."""
 
 import gzip
 import json
@@ -34,7 +34,7 @@ def report_in(folder):
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
-    """One run in a pipe, on a dumb terminal without a locale, on paths with spaces and accents."""
+    """Returns the result of a run in a pipe, without a locale, on paths with spaces and accents."""
     folder = tmp_path_factory.mktemp("corpora") / "Grüße & mehr"
     odd = [("", "nothing there"), ("kurz", "word " * 50), ("the same", "the same")]
     write_pairs(folder, "train", [*PAIRS, PAIRS[3], PAIRS[3], *odd])
@@ -50,16 +50,16 @@ def finished(tmp_path_factory):
     return folder, result
 
 
-def test_it_succeeds_and_says_only_what_it_learns(finished):
+def test_run_prints_only_learning_to_standard_error(finished):
     _, result = finished
     assert result.returncode == 0, result.stderr.decode()
     assert result.stderr.decode() == "Learning a sentencepiece vocabulary of 320\n"
 
 
-def test_json_counts_what_is_in_the_files(finished):
+def test_json_has_counts_of_files(finished):
     folder, _ = finished
     report = report_in(folder)
-    assert (report["format"], report["version"]) == ("keras_transformer data report", 1)
+    assert (report["format"], report["version"]) == ("keras_transformer data report", 2)
     assert report["files"] == ["train.de", "train.en"]
     assert report["corpus"]["examples"] == len(PAIRS) + 4
     assert report["corpus"]["blank_lines"] == 1
@@ -80,7 +80,7 @@ def test_json_counts_what_is_in_the_files(finished):
     assert places["identical sides"] == ["train.en:125"]
 
 
-def test_picture_is_a_png(finished):
+def test_picture_is_png(finished):
     folder, _ = finished
     content = (folder / "data_report" / "report.png").read_bytes()
     assert content.startswith(b"\x89PNG\r\n\x1a\n")
@@ -89,20 +89,20 @@ def test_picture_is_a_png(finished):
     assert 700 < height < 2000
 
 
-def test_printed_report_is_plain_and_ends_with_the_next_step(finished):
+def test_printed_report_is_plain_and_ends_with_next_step(finished):
     folder, result = finished
     printed = result.stdout.decode()
     assert "\x1b" not in printed
     assert "pairs                                   124           5\n" in printed
     assert "    train.en:124  tokens: " in printed
-    assert "4 of 5 validation examples are in the training corpus, word for word." in printed
+    assert "4 of 5 validation examples are also in the training corpus." in printed
     *_, saved, following = printed.splitlines()
     output = folder / "data_report"
     assert saved == f"Saved: {output / 'report.json'} and {output / 'report.png'}"
-    assert following.startswith("Next: take the overlap out of")
+    assert following.startswith("Next: remove the overlap")
 
 
-def test_the_built_in_corpus_and_a_reader_that_has_had_enough(tmp_path):
+def test_builtin_corpus_with_closed_pipe(tmp_path):
     command = f"set -o pipefail; '{COMMAND}' data --dates --tokenizer bytes | head -c 4"
     result = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True)
     assert (result.returncode, result.stdout, result.stderr) == (0, "Data", "")
@@ -112,7 +112,7 @@ def test_the_built_in_corpus_and_a_reader_that_has_had_enough(tmp_path):
 
 
 def test_ctrl_c_is_quiet_and_leaves_nothing(tmp_path):
-    # Enough to learn from that the signal comes while it does.
+    # Enough text that the signal arrives while the vocabulary is learned.
     write_pairs(
         tmp_path,
         "train",
@@ -127,7 +127,7 @@ def test_ctrl_c_is_quiet_and_leaves_nothing(tmp_path):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        # A shell that runs the tests in the background has SIGINT ignored.
+        # A shell that runs the tests in the background ignores SIGINT.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     assert process.stderr.readline() == "Learning a sentencepiece vocabulary of 8000\n"
@@ -138,7 +138,7 @@ def test_ctrl_c_is_quiet_and_leaves_nothing(tmp_path):
     assert os.listdir(temporary) == []
 
 
-# The rest runs in this process: the exit code is what `main` returns.
+# The other tests run in this process: the exit code is the result of `main`.
 
 
 @pytest.fixture
@@ -152,7 +152,7 @@ def run(*arguments):
     return main(["data", "--tokenizer", "bytes", *arguments])
 
 
-def test_json_lines_and_a_cache_that_is_kept(folder):
+def test_json_lines_with_cache_directory(folder):
     lines = (json.dumps({"de": german, "en": english}) for german, english in PAIRS)
     (folder / "pairs.jsonl").write_text("\n".join(lines))
     assert run("pairs.jsonl", "--keys", "source=de,target=en", "--cache", "caches") == 0
@@ -161,7 +161,7 @@ def test_json_lines_and_a_cache_that_is_kept(folder):
     assert json.loads(cache.read_text())["content"]["examples"] == 120
 
 
-def test_bad_lines_are_skipped_when_asked(folder, capsys):
+def test_bad_lines_are_skipped_on_request(folder, capsys):
     (folder / "pairs.tsv").write_text("de\ten\n" + "Danke\tThanks\nno tab\n" * 5)
     assert run("pairs.tsv", "--has-header", "--on-bad-line", "skip") == 0
     report = report_in(folder)
@@ -169,19 +169,19 @@ def test_bad_lines_are_skipped_when_asked(folder, capsys):
     assert "1 unique pair of 5." in capsys.readouterr().out
 
 
-def test_labeled_texts(folder):
+def test_labeled_texts_with_validation(folder):
     (folder / "reviews.tsv").write_text("good film\tgood\nbad film\tbad\n" * 9)
     assert run("reviews.tsv", "--columns", "text,label", "--validation", "reviews.tsv") == 0
     assert report_in(folder)["overlap"] == 18
 
 
-def test_one_pair_that_looks_like_a_header(folder, capsys):
+def test_single_pair_that_looks_like_header(folder, capsys):
     (folder / "one.tsv").write_text("source\ttarget")
     assert run("one.tsv", "--validation", "one.tsv") == 0
     printed = capsys.readouterr().out
     assert "There is only one example." in printed
-    assert "1 of 1 validation examples are in the training corpus" in printed
-    assert "If it is one, set --has-header." in printed
+    assert "1 of 1 validation examples are also in the training corpus" in printed
+    assert "looks like a header (source, target)" in printed
 
 
 def make_broken_files(folder):
@@ -205,9 +205,9 @@ def make_broken_files(folder):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("", "Name the files of a corpus (before --validation, which takes all"),
-        ("train.de --dates", "that follow it), or --dates for the built-in one."),
-        ("--dates --validation train.de", "leave out what is about files"),
+        ("", "Name the files of a corpus"),
+        ("train.de --dates", "or use --dates"),
+        ("--dates --validation train.de", "leave out the options for files"),
         ("missing.de train.en", "missing.de: no such file (the current directory is "),
         (". train.en", ".: is a directory."),
         ("no*.tsv", "no*.tsv: no file matches this pattern"),
@@ -215,35 +215,43 @@ def make_broken_files(folder):
         ("blank.tsv", "blank.tsv: no examples (3 blank lines"),
         ("train.de train.en --validation empty.tsv blank.tsv", "empty.tsv and 1 more: no examples"),
         ("one_column.tsv", "one_column.tsv:2: 1 column, but 2 columns (source, target) were"),
-        ("one_column.tsv", "or leave such lines out with --on-bad-line skip."),
+        ("one_column.tsv", "`on_bad_line` to skip"),
         ("three_columns.tsv", "three_columns.tsv:1: 3 columns, but 2 columns"),
         ("utf16.tsv", "utf16.tsv: looks like UTF-16 (BOM FF FE)"),
         ("latin1.tsv", "latin1.tsv:1:3: byte 0xFC is not UTF-8"),
-        ("latin1.tsv", "put U+FFFD there with --encoding-errors replace"),
+        ("latin1.tsv", "`encoding_errors` to replace"),
         ("old_mac.tsv", "a carriage return inside the line"),
         ("train.de short.en", "train.de: line count 120, but short.en: line count 1."),
         ("cut.tsv.gz", "gzip ends early"),
         ("broken.jsonl --keys source=de,target=en", "broken.jsonl:1: is not JSON"),
-        ("pairs.jsonl", "JSON lines need the keys of their texts. Give them with --keys, "),
-        ("pairs.jsonl --keys source", "--keys must look like source=en,target=de"),
+        ("pairs.jsonl", "`--keys`: "),
+        ("pairs.jsonl --keys source", "`--keys`: must look like source=en,target=de"),
         ("pairs.jsonl --keys source=fr,target=en", "no key 'fr' for the source; found 'de', 'en'"),
-        ("one_label.tsv --columns text,label", "all 2 examples have the same label, '1'"),
-        ("train.de train.en short.en", "cannot guess what these 3 files hold. Say it with --kind"),
+        ("one_label.tsv --columns text,label", "all 2 examples have the label '1'"),
+        ("train.de train.en short.en", "`--format`: cannot be guessed for these 3 files"),
+        ("train.de train.en --format tsvv", "`--format` must be one of "),
+        (
+            "train.de train.en --has-header",
+            "`--has-header`: is not an option of the format parallel",
+        ),
         ("train.de train.en --validation train.de", "has the columns text, but the training"),
         ("train.de train.en --output train.de", "train.de is not a directory"),
-        ("train.de train.en --output taken", "report.json: exists and is not of a data report"),
-        ("train.de train.en --cache train.de", "train.de: cannot hold the token cache"),
-        ("train.de train.en --tokens 0", "`--tokens` must be a whole number of at least 1; got 0"),
-        ("train.de train.en --tokens 20", "A batch of 20 tokens cannot hold the longest"),
-        ("train.de train.en --max-length 2", "All 120 examples are longer than --max-length=2"),
+        ("train.de train.en --output taken", "report.json: exists and does not belong"),
+        ("train.de train.en --cache train.de", "train.de: cannot contain the token cache"),
+        ("train.de train.en --tokens 0", "`--tokens` must be "),
+        ("train.de train.en --tokens 20", "`--tokens`: a batch of 20 tokens cannot contain"),
+        (
+            "train.de train.en --max-length 2",
+            "`--max-length`: all 120 examples are longer than 2 tokens",
+        ),
         (
             "train.de train.en --vocabulary-size 999",
-            "--vocabulary-size is for a vocabulary that is learned; bytes has",
+            "vocabulary that is learned; bytes has",
         ),
         ("train.de train.en --tokenizer sentencpiece", "neither a kind of tokenizer"),
     ],
 )
-def test_mistakes_are_one_line_and_exit_code_2(folder, capsys, arguments, message):
+def test_mistake_is_one_line_and_exit_code_2(folder, capsys, arguments, message):
     make_broken_files(folder)
     before = sorted(os.listdir(folder))
     assert run(*arguments.split()) == 2
@@ -253,3 +261,12 @@ def test_mistakes_are_one_line_and_exit_code_2(folder, capsys, arguments, messag
     assert complaint.count("\n") == 1
     assert message in complaint
     assert sorted(os.listdir(folder)) == before
+
+
+def test_list_formats_prints_names_extensions_and_options(capsys):
+    assert main(["data", "--list-formats"]) == 0
+    printed = capsys.readouterr().out
+    for name in ("parallel", "conllu", "json-lines", "line-documents"):
+        assert f"\n{name} " in f"\n{printed}"
+    assert ".tsv, .tab" in printed
+    assert "--has-header: " in printed

@@ -1,4 +1,4 @@
-"""`keras-transformer evaluate`, as a person meets it."""
+"""The verb `evaluate`."""
 
 import argparse
 import dataclasses
@@ -8,7 +8,8 @@ import shutil
 
 import pytest
 
-from keras_transformer.cli.evaluate import add_arguments, print_evaluation
+from keras_transformer._utils.console import print_rendered
+from keras_transformer.cli.evaluate import add_arguments, draw_evaluation
 from keras_transformer.cli.main import main
 from keras_transformer.export import TrainedModel
 from keras_transformer.export.manifest import read_manifest, write_manifest
@@ -41,22 +42,22 @@ def add_and_parse(*arguments):
     return parser.parse_args(["model", "--source", "a", "--reference", "b", *arguments])
 
 
-def test_a_model_against_references(folder, phrases_export, capsys):
+def test_evaluate_prints_json_and_writes_translations(folder, phrases_export, capsys):
     assert evaluate(phrases_export, "--json", "--output", "answers.en") == 0
     printed, told = capsys.readouterr()
     assert told == ""
     content = json.loads(printed)
     assert content["model"] == str(phrases_export)
-    assert (content["sentences"], content["exact_matches"]) == (4, 3)
+    assert (content["sentences"], content["metrics"]["exact_match"]) == (4, 0.75)
     assert [sentence["line"] for sentence in content["worst"]] == [3]
     answers = (folder / "answers.en").read_text().splitlines()
     assert answers == ["two red dogs", "nine gray cows", "five green birds", "three white fish"]
 
 
-def test_texts_that_are_cut_into_tokens_already(folder, phrases_export, capsys):
+def test_evaluate_with_bleu_tokens(folder, phrases_export, capsys):
     assert evaluate(phrases_export, "--json", "--bleu-tokens", "none") == 0
-    assert "|tok:none|" in json.loads(capsys.readouterr().out)["bleu_signature"]
-    for tokens in BLEU_TOKENS:  # the command knows them all, without TensorFlow
+    assert "|tok:none|" in json.loads(capsys.readouterr().out)["signatures"]["bleu"]
+    for tokens in BLEU_TOKENS:  # known without TensorFlow
         assert add_and_parse("--bleu-tokens", tokens).bleu_tokens == tokens
 
 
@@ -66,10 +67,10 @@ def test_texts_that_are_cut_into_tokens_already(folder, phrases_export, capsys):
         ({"evaluation": {"bleu_tokens": "none"}}, [], "none"),
         ({"evaluation": {"bleu_tokens": "none"}}, ["--bleu-tokens", "intl"], "intl"),
         ({"evaluation": None}, [], "13a"),
-        ("of another making", [], "13a"),
+        ("something else", [], "13a"),
     ],
 )
-def test_what_bleu_counts_by_the_recipe_of_an_export(
+def test_bleu_tokens_default_to_the_recipe_of_an_export(
     recipe, arguments, expected, folder, phrases_export, capsys
 ):
     shutil.copytree(phrases_export, folder / "phrases")
@@ -77,35 +78,33 @@ def test_what_bleu_counts_by_the_recipe_of_an_export(
     content = {**read_manifest(version), "recipe": recipe}
     write_manifest(version, {key: content[key] for key in manifest_content([])})
     assert evaluate("phrases", "--json", *arguments) == 0
-    assert f"|tok:{expected}|" in json.loads(capsys.readouterr().out)["bleu_signature"]
+    assert f"|tok:{expected}|" in json.loads(capsys.readouterr().out)["signatures"]["bleu"]
 
 
-def test_what_bleu_counts_by_the_recipe_of_a_run(folder, phrases_run, capsys):
+def test_bleu_tokens_default_to_the_recipe_of_a_run(folder, phrases_run, capsys):
     recipe = load_recipe("quickstart", ["evaluation.bleu_tokens=char"]).to_dictionary()
     dataclasses.replace(TrainedModel.load(phrases_run), recipe=recipe).save(folder / "run")
     assert evaluate("run", "--json") == 0
-    assert "|tok:char|" in json.loads(capsys.readouterr().out)["bleu_signature"]
+    assert "|tok:char|" in json.loads(capsys.readouterr().out)["signatures"]["bleu"]
 
 
-def test_a_run_that_is_not_finished(folder, capsys):
+def test_evaluate_of_an_unfinished_run_raises_an_error(folder, capsys):
     (folder / "run").mkdir()
     (folder / "run" / "recipe.yaml").write_text(load_recipe("quickstart").to_yaml())
     assert evaluate("run") == 2
-    assert capsys.readouterr().err == (
-        "keras-transformer: run: this run is not finished. The `keras-transformer train` that "
-        "began it goes on with it.\n"
-    )
+    assert "run: this run is not finished" in capsys.readouterr().err
 
 
-def test_a_table_with_signatures_and_the_worst_sentences(capsys):
+def test_evaluate_prints_a_table_and_the_worst_sentences(capsys):
     hypotheses = [*REFERENCES[:2], "five green birds \x1b[31m", REFERENCES[3]]
-    print_evaluation(evaluate_translations(SOURCES, hypotheses, REFERENCES))
+    evaluation = evaluate_translations(SOURCES, hypotheses, REFERENCES)
+    print_rendered(lambda console: draw_evaluation(console, evaluation))
     printed = capsys.readouterr().out
     assert "\x1b" not in printed
     assert " \n" not in printed
     rows = {line[:11].strip(): line[11:].split() for line in printed.splitlines()[:5]}
     assert rows["sentences"] == ["4"]
-    assert rows["exact match"] == ["75.0%", "3", "sentences"]
+    assert rows["exact match"] == ["75.0%"]
     assert rows["BLEU"][1].startswith("nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:")
     assert rows["chrF"][1].startswith("nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:")
     assert 50 < float(rows["chrF"][0]) < 100
@@ -123,17 +122,17 @@ def test_a_table_with_signatures_and_the_worst_sentences(capsys):
     [
         (
             "--reference longer.en",
-            "test.de: line count 4, but longer.en: line count 5. Line n of one must go with line n",
+            "test.de: line count 4, but longer.en: line count 5.",
         ),
         ("--reference missing.en", "missing.en: no such file"),
-        ("--source empty --reference empty", "empty: no lines. Check that this is the right file."),
-        ("--output test.en", "test.en: is read or written already. Name another"),
+        ("--source empty --reference empty", "empty: no lines."),
+        ("--output test.en", "test.en: is already read or written. "),
         ("--worst -1", "`--worst` must be a whole number of at least 0; got -1."),
         ("--batch-size 0", "`--batch-size` must be a whole number of at least 1; got 0."),
     ],
 )
-def test_mistakes_are_one_line_and_exit_code_2(folder, capsys, arguments, message):
-    """All of them are told before a model is looked for."""
+def test_evaluate_mistakes_are_one_line_with_exit_code_2(folder, capsys, arguments, message):
+    """All of them are reported before the model is opened."""
     (folder / "longer.en").write_text("line\n" * 5)
     (folder / "empty").write_text("")
     before = sorted(os.listdir(folder))

@@ -1,4 +1,4 @@
-"""A bar for those who wait, and for nobody else."""
+"""The progress bar of the verbs that process lines."""
 
 import os
 import pty
@@ -10,14 +10,14 @@ from keras_transformer.cli.text_input import line_progress
 
 
 class Terminal:
-    """A terminal: a file to write to, and what the person sees."""
+    """A terminal: a file to write to, and the characters on the screen."""
 
     def __init__(self):
         self._screen, self._line = pty.openpty()
         self.file = open(self._line, "w", encoding="utf-8")  # noqa: SIM115
 
     def written(self):
-        # It takes a while until it is on the screen: until this mark is.
+        # The output is complete when this mark appears.
         print("§", end="", file=self.file, flush=True)
         content = b""
         while not content.endswith("§".encode()):
@@ -37,9 +37,9 @@ def terminal():
 
 
 def work(monkeypatch, output, kind="xterm", **streams):
-    """Does four lines of work with other standard streams, given as `stdout` and `stderr`."""
+    """Processes four lines with other standard streams, given as `stdout` and `stderr`."""
     monkeypatch.setenv("TERM", kind)
-    # Here and not in a fixture: pytest puts its own ones there before each test.
+    # Not in a fixture, because pytest sets its own streams before each test.
     for name, stream in streams.items():
         monkeypatch.setattr(sys, name, stream)
     with line_progress("Translating", 4, output) as advance:
@@ -49,14 +49,14 @@ def work(monkeypatch, output, kind="xterm", **streams):
             advance(1)
 
 
-def test_a_person_at_a_terminal_sees_a_bar(terminal, monkeypatch):
+def test_line_progress_on_a_terminal_draws_a_bar(terminal, monkeypatch):
     work(monkeypatch, output="file", stderr=terminal.file)
     written = terminal.written()
     assert "Translating" in written
     assert "4/4" in written
 
 
-def test_a_bar_while_the_results_go_to_a_pipe(terminal, monkeypatch, tmp_path):
+def test_line_progress_draws_a_bar_while_results_go_to_a_file(terminal, monkeypatch, tmp_path):
     with open(tmp_path / "results", "w") as results:
         work(monkeypatch, output=None, stdout=results, stderr=terminal.file)
     written = terminal.written()
@@ -65,16 +65,16 @@ def test_a_bar_while_the_results_go_to_a_pipe(terminal, monkeypatch, tmp_path):
     assert (tmp_path / "results").read_text() == "result 0\nresult 1\nresult 2\nresult 3\n"
 
 
-def test_nothing_is_drawn_among_the_results(terminal, monkeypatch):
+def test_line_progress_draws_nothing_among_results(terminal, monkeypatch):
     work(monkeypatch, output=None, stdout=terminal.file, stderr=terminal.file)
     assert terminal.written() == "result 0\r\nresult 1\r\nresult 2\r\nresult 3\r\n"
 
 
-def test_a_dumb_terminal_sees_nothing(terminal, monkeypatch):
+def test_line_progress_on_a_dumb_terminal_draws_nothing(terminal, monkeypatch):
     work(monkeypatch, output="file", kind="dumb", stderr=terminal.file)
     assert terminal.written() == ""
 
 
-def test_a_pipe_sees_nothing(capsys, monkeypatch):
+def test_line_progress_in_a_pipe_draws_nothing(capsys, monkeypatch):
     work(monkeypatch, output="file")
     assert capsys.readouterr() == ("", "")

@@ -1,12 +1,23 @@
-"""The list of presets, for every class of models."""
+"""The verb `models`."""
 
-from keras_transformer.cli.models import MODELS, describe_presets
+from keras_transformer.cli.main import main
+from keras_transformer.cli.models import describe_sizes
+from keras_transformer.models import MODELS
 
 
-def test_models_of_every_class():
+def test_describe_sizes_of_every_model_class():
     for model in MODELS:
-        name, layers, hidden_dim, *sizes, parameters = next(describe_presets(model, 100))
+        name, layers, hidden_dim, *sizes, parameters = next(describe_sizes(model, 100))
         assert (name, hidden_dim) == ("tiny", 128)
         assert parameters > 100 * hidden_dim
         assert (sizes == ["-", "-"]) == model.endswith("Seq2Seq")
         assert layers.count("+") == (model not in ("LanguageModel", "TextEncoder"))
+
+
+def test_models_prints_a_table_and_refuses_unknown_classes(capsys):
+    assert main(["models", "TextEncoder", "--vocabulary-size", "100"]) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith("TextEncoder with a vocabulary of 100\n")
+    assert "intermediate dim" in printed
+    assert main(["models", "Perceiver"]) == 2
+    assert "'TextEncoder'" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Standard streams that are closed, or that nobody reads. None of these waits for TensorFlow."""
+"""Standard streams that are closed, or whose reader has ended; all without TensorFlow."""
 
 import os
 import pathlib
@@ -9,7 +9,7 @@ import pytest
 
 COMMAND = pathlib.Path(sys.executable).with_name("keras-transformer")
 
-# What `models` does not allow, and says before TensorFlow is there.
+# A mistake that `models` reports without importing TensorFlow.
 MISTAKE = f"'{COMMAND}' models --vocabulary-size 0"
 
 
@@ -18,12 +18,12 @@ def run_in_shell(command):
 
 
 @pytest.mark.parametrize("closed", ["2>&-", ">&- 2>&-", "<&- >&- 2>&-"])
-def test_closed_streams_change_no_exit_code(closed):
+def test_exit_code_with_closed_streams_is_unchanged(closed):
     result = run_in_shell(f"{MISTAKE} {closed}")
     assert (result.returncode, result.stdout, result.stderr) == (2, "", "")
 
 
-def test_a_complaint_that_nobody_reads_changes_no_exit_code():
+def test_exit_code_with_a_closed_pipe_is_unchanged():
     reading, writing = os.pipe()
     os.close(reading)
     result = subprocess.run(["bash", "-c", MISTAKE], stderr=writing)
@@ -31,7 +31,7 @@ def test_a_complaint_that_nobody_reads_changes_no_exit_code():
     assert result.returncode == 2
 
 
-def test_files_get_no_numbers_of_closed_streams(tmp_path):
+def test_open_closed_streams_keeps_their_numbers_from_files(tmp_path):
     program = (
         "import os, sys\n"
         "from keras_transformer.cli.text_output import open_closed_streams\n"
@@ -41,7 +41,6 @@ def test_files_get_no_numbers_of_closed_streams(tmp_path):
         "os.write(2, b'nor this')\n"
         "sys.exit(file.fileno() <= 2)\n"
     )
-    # By this name the package imports no TensorFlow.
     script = tmp_path / "keras-transformer"
     script.write_text(program)
     result = run_in_shell(f"cd '{tmp_path}'; '{sys.executable}' '{script}' <&- >&- 2>&-")

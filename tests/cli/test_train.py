@@ -1,4 +1,4 @@
-"""`keras-transformer train`, as a person meets it."""
+"""`keras-transformer train`: options, streams, exit codes. The training itself is replaced."""
 
 import logging
 import pathlib
@@ -13,7 +13,7 @@ from tests.trainer.progress.finished_training import make_result
 
 
 class Training:
-    """Stands for `trainer.train`: keeps what it is given, and does as it is told."""
+    """Replacement of `trainer.train` that stores its arguments and calls a function."""
 
     def __init__(self, work=lambda report: None):
         self._work = work
@@ -28,7 +28,7 @@ class Training:
 
 @pytest.fixture
 def train(monkeypatch, tmp_path):
-    """Runs the verb with another training; returns the exit code and that training."""
+    """Returns a function that runs the verb; it returns the exit code and the `Training`."""
     monkeypatch.chdir(tmp_path)
 
     def run(*arguments, work=lambda report: None):
@@ -47,14 +47,14 @@ def raising(error):
     return work
 
 
-def test_a_recipe_of_the_package_runs_in_a_directory_of_its_name(train):
+def test_train_by_name_uses_a_run_directory_of_that_name(train):
     exit_code, training = train("quickstart")
     assert exit_code == 0
     assert training.run_directory == pathlib.Path("runs", training.recipe.name)
     assert (training.dry_run, training.force) == (False, False)
 
 
-def test_all_options(train):
+def test_train_passes_all_options(train):
     options = "--set training.steps=777 --set model.dropout=0.3 --run there --dry-run --force"
     exit_code, training = train("quickstart", *options.split())
     assert exit_code == 0
@@ -64,97 +64,101 @@ def test_all_options(train):
     assert (training.dry_run, training.force) == (True, True)
 
 
-def test_a_recipe_of_ones_own(train, tmp_path):
-    recipe = trainer.recipe.load_recipe("quickstart")
-    (tmp_path / "Mein Rezept.yaml").write_text(recipe.to_yaml(), encoding="utf-8")
-    exit_code, training = train("Mein Rezept.yaml")
+def test_train_reads_a_file_with_spaces_in_its_name(train, tmp_path):
+    recipe = trainer.load_recipe("quickstart")
+    (tmp_path / "my recipe.yaml").write_text(recipe.to_yaml(), encoding="utf-8")
+    exit_code, training = train("my recipe.yaml")
     assert exit_code == 0
     assert training.recipe == recipe
 
 
-def test_progress_on_standard_error_and_the_summary_on_standard_output(train, capsys):
+def test_train_writes_progress_to_stderr_and_the_summary_to_stdout(train, capsys):
     def work(report):
         report.stage("Building the model")
         report.end(make_result())
 
     train("quickstart", work=work)
-    printed, told = capsys.readouterr()
-    assert told == "Building the model\n"
-    assert printed.startswith("\ndates\nupdates     12,000\n")
+    output, progress = capsys.readouterr()
+    assert progress == "Building the model\n"
+    assert output.startswith("\ndates\n")
+    assert " 12,000\n" in output
 
 
-class Ended(BaseException):
-    """Stands for the end of the process, with the exit code."""
+class Exited(BaseException):
+    """Raised in place of the end of the process, with the exit code."""
 
 
 @pytest.fixture
-def ending(monkeypatch):
-    def end(exit_code):
-        raise Ended(exit_code)
+def exits(monkeypatch):
+    """Replaces the immediate end of the process by `Exited`."""
 
-    monkeypatch.setattr("os._exit", end)
+    def exit_process(exit_code):
+        raise Exited(exit_code)
+
+    monkeypatch.setattr("os._exit", exit_process)
 
 
-@pytest.mark.usefixtures("ending")
+@pytest.mark.usefixtures("exits")
 @pytest.mark.parametrize("exit_code", [130, 143, 129])
-def test_a_stop_is_told_with_what_is_saved(train, capsys, exit_code):
-    with pytest.raises(Ended) as ended:
-        train("quickstart", work=raising(TrainingStopped(12_345, exit_code)))
-    assert ended.value.args == (exit_code,)
+@pytest.mark.parametrize("is_dry_run", [False, True])
+def test_stopped_training_is_one_line_and_the_exit_code_of_its_signal(
+    train, capsys, exit_code, is_dry_run
+):
+    stopped = TrainingStopped(12_345, exit_code, is_dry_run)
+    with pytest.raises(Exited) as exited:
+        train("quickstart", work=raising(stopped))
+    assert exited.value.args == (exit_code,)
+    assert capsys.readouterr() == ("", f"Building the model\n{stopped}\n")
+
+
+def test_failed_training_is_one_line_and_exit_code_1(train, capsys):
+    failed = TrainingFailed("The loss is not finite at step 7. Lower the learning rate.")
+    assert train("quickstart", work=raising(failed))[0] == 1
     assert capsys.readouterr() == (
         "",
-        "Building the model\nSaved at update 12,345. The same command goes on from there.\n",
+        f"Building the model\nkeras-transformer: {failed}\n",
     )
 
 
-@pytest.mark.usefixtures("ending")
-def test_a_stopped_dry_run_does_not_promise_to_go_on(train, capsys):
-    with pytest.raises(Ended):
-        train("quickstart", work=raising(TrainingStopped(1, 143, is_dry_run=True)))
-    assert capsys.readouterr().err == (
-        "Building the model\nStopped at update 1. Nothing is kept of a dry run.\n"
-    )
+def test_full_disk_is_one_line_and_exit_code_1(train, capsys):
+    error = OSError("runs/dates: No space left on device. Free some space.")
+    assert train("quickstart", work=raising(error))[0] == 1
+    assert capsys.readouterr().err == f"Building the model\nkeras-transformer: {error}\n"
 
 
-def test_a_failure_is_one_line_and_exit_code_1(train, capsys):
-    failed = TrainingFailed("The loss is not finite at update 7. Lower the learning rate.")
-    assert train("quickstart", work=raising(failed))[0] == 1
-    assert capsys.readouterr().err == (
-        "Building the model\n"
-        "keras-transformer: The loss is not finite at update 7. Lower the learning rate.\n"
-    )
-
-
-@pytest.mark.usefixtures("ending")
+@pytest.mark.usefixtures("exits")
 @pytest.mark.parametrize(
-    ("error", "exit_code"),
-    [(StopSignal(15), 143), (StopSignal(1), 129), (KeyboardInterrupt(), 130)],
+    ("error", "exit_code", "lines"),
+    [(StopSignal(15), 143, 2), (StopSignal(1), 129, 2), (KeyboardInterrupt(), 130, 1)],
 )
-def test_a_stop_at_once_has_the_exit_code_of_its_signal(train, error, exit_code):
-    with pytest.raises(Ended) as ended:
+def test_interrupted_training_has_the_exit_code_of_its_signal(
+    train, capsys, error, exit_code, lines
+):
+    with pytest.raises(Exited) as exited:
         train("quickstart", work=raising(error))
-    assert ended.value.args == (exit_code,)
+    assert exited.value.args == (exit_code,)
+    assert capsys.readouterr().err.count("\n") == lines
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("nowhere.yaml", "nowhere.yaml: no such file"),
+        ("nowhere.yaml", "nowhere.yaml: "),
         ("quickstart --set training.stepz=3", "training.steps"),
     ],
 )
-def test_mistakes_are_told_before_any_work_with_exit_code_2(train, capsys, arguments, message):
+def test_mistakes_are_reported_before_training_with_exit_code_2(train, capsys, arguments, message):
     exit_code, training = train(*arguments.split())
     assert exit_code == 2
     assert not hasattr(training, "recipe")
-    printed, complaint = capsys.readouterr()
-    assert printed == ""
-    assert complaint.startswith("keras-transformer: ")
-    assert message in complaint
-    assert "Traceback" not in complaint
+    output, errors = capsys.readouterr()
+    assert output == ""
+    assert errors.startswith("keras-transformer: ")
+    assert errors.count("\n") == 1
+    assert message in errors
 
 
-def test_the_packages_warnings_are_said_and_those_of_others_are_not(train, capfd):
+def test_train_shows_warnings_and_logs_of_the_package_only(train, capfd):
     def work(report):
         warn("The vocabulary is small.", "keras_transformer.trainer.vocabulary")
         warn("Something is deprecated.", "keras.src.layers")
@@ -167,12 +171,12 @@ def test_the_packages_warnings_are_said_and_those_of_others_are_not(train, capfd
         warnings.warn_explicit(text, UserWarning, f"{module}.py", 1, module=module)
 
     assert train("quickstart", work=work)[0] == 0
-    printed, told = capfd.readouterr()
-    assert printed == ""
-    assert told == "The vocabulary is small.\nAnother process is building this.\n"
+    output, messages = capfd.readouterr()
+    assert output == ""
+    assert messages == "The vocabulary is small.\nAnother process is building this.\n"
 
 
-def test_logging_and_warnings_are_afterwards_as_they_were(train):
+def test_train_restores_logging_and_warnings(train):
     logger = logging.getLogger("keras_transformer")
     before = (logger.level, logger.propagate, list(logger.handlers), warnings.showwarning)
     train("quickstart", work=raising(TrainingFailed("It failed.")))

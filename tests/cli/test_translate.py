@@ -1,4 +1,4 @@
-"""`keras-transformer translate`, as a person or another program meets it."""
+"""The verb `translate`."""
 
 import argparse
 import gzip
@@ -34,11 +34,11 @@ def translate(model, *arguments):
     return main(["translate", str(model), *arguments])
 
 
-# In a process of its own.
+# In its own process.
 
 
-def test_a_program_can_talk_to_it_and_hang_up(phrases_export, tmp_path):
-    """Each line is answered before the next one comes; on a bare machine, in silence, in UTF-8."""
+def test_translate_answers_each_line_of_a_pipe_at_once(phrases_export, tmp_path):
+    """Each line is answered before the next one, in UTF-8, with nothing on standard error."""
     process = subprocess.Popen(
         [COMMAND, "translate", phrases_export],
         cwd=tmp_path,
@@ -53,7 +53,7 @@ def test_a_program_can_talk_to_it_and_hang_up(phrases_export, tmp_path):
             process.stdin.write(line + "\n")
             process.stdin.flush()
             assert process.stdout.readline() == answer + "\n"
-        # As `head` does when it has had enough. The next answer finds nobody who reads it.
+        # As `head` does: the next answer has no reader.
         process.stdout.close()
         process.stdin.write("fünf grüne Vögel\n")
         process.stdin.flush()
@@ -61,10 +61,10 @@ def test_a_program_can_talk_to_it_and_hang_up(phrases_export, tmp_path):
         assert process.stderr.read() == ""
 
 
-# The rest runs in this process: the exit code is what `main` returns.
+# In this process: `main` returns the exit code.
 
 
-def test_a_run_with_all_there_is_to_ask_for(folder, phrases_run, capsys):
+def test_translate_of_a_run_with_many_options(folder, phrases_run, capsys):
     packed = folder / "packed lines"
     packed.write_bytes(gzip.compress((folder / "test.de").read_bytes()))
     (folder / "Grüße.tsv").write_text("old")
@@ -90,7 +90,7 @@ def test_a_run_with_all_there_is_to_ask_for(folder, phrases_run, capsys):
     assert (folder / "link.tsv").is_symlink()
 
 
-def test_an_export_as_json_lines_with_a_picture(folder, phrases_export, capsys):
+def test_translate_of_an_export_writes_json_lines_and_a_picture(folder, phrases_export, capsys):
     (folder / "test.de").write_bytes("zwei rote Hunde\nzwei \xff Hunde\n".encode("latin-1"))
     options = "--format jsonl --scores --attention picture.png --encoding-errors replace"
     assert translate(phrases_export, "--input", "test.de", *options.split()) == 0
@@ -125,16 +125,16 @@ def test_an_export_as_json_lines_with_a_picture(folder, phrases_export, capsys):
         ),
     ],
 )
-def test_formats_keep_lines_and_columns(settings, written):
+def test_format_translation_keeps_lines_and_columns(settings, written):
     translation = Translation("x", ("a\tb\nc\rd", "é"), (-0.5, -1.25))
     arguments = argparse.Namespace(**{"format": None, "scores": False, "n_best": 1, **settings})
     assert format_translation(7, translation, arguments) == written
 
 
-def test_nothing_to_draw(folder, capsys):
+def test_draw_of_blank_translations_reports_it(folder, capsys):
     draw(folder / "picture.png", text_model=None, translations=[])
     told = capsys.readouterr().err
-    assert told == f"{folder / 'picture.png'}: not drawn, as all translations are blank.\n"
+    assert told.startswith(f"{folder / 'picture.png'}: not drawn")
     assert not (folder / "picture.png").exists()
 
 
@@ -143,36 +143,41 @@ def test_nothing_to_draw(folder, capsys):
     [
         ("--input missing.de", "missing.de: no such file (the current directory is "),
         ("--input .", ".: is a directory."),
-        ("--input latin1.de", "latin1.de:2:3: byte 0xFC is not UTF-8. Turn the text into UTF-8, "),
-        ("--input latin1.de", "or put U+FFFD there with --encoding-errors replace."),
-        ("--input utf16.de", "utf16.de: looks like UTF-16 (BOM FF FE). Turn it into UTF-8"),
+        ("--input latin1.de", "latin1.de:2:3: byte 0xFC is not UTF-8. "),
+        ("--input latin1.de", "encoding"),
+        ("--input utf16.de", "utf16.de: looks like UTF-16 (BOM FF FE)."),
         ("--input old_mac.de", "old_mac.de:1: a carriage return inside the line"),
-        ("--input cut.gz", "cut.gz: gzip ends early, somewhere after line "),
-        ("--input test.de --output .", ".: is a directory. Name a file in it with --output."),
+        ("--input cut.gz", "cut.gz: gzip ends early, "),
+        ("--input test.de --output .", ".: is a directory. "),
         ("--input test.de --output no/where", "no/where: there is no directory "),
         ("--input test.de --output /dev/null", "/dev/null: is not a regular file. Name one with"),
-        ("--input test.de --output ./test.de", "./test.de: is read or written already. Name"),
+        ("--input test.de --output ./test.de", "./test.de: is already read or written. "),
         (
             "--input test.de --output a.png --attention a.png",
-            "a.png: is read or written already. Name another file with --attention.",
+            "a.png: is already read or written. Name another file with --attention.",
         ),
         ("--attention a.svg", "a.svg: a picture of attention must end with .html or .png."),
         ("--attention no/a.png", "no/a.png: there is no directory "),
         ("--n-best 0", "`--n-best` must be a whole number of at least 1; got 0."),
         ("--batch-size 0", "`--batch-size` must be a whole number of at least 1; got 0."),
-        ("--n-best 2 --format text", "--format text is one translation a line: use tsv or jsonl"),
-        ("--scores --format text", "--format text is one translation a line: use tsv or jsonl"),
-        ("--seed 1", "--seed is for sampling: give a --temperature, too."),
+        ("--n-best 2 --format text", "--format text has one translation a line"),
+        ("--scores --format text", "--format text has one translation a line"),
+        ("--seed 1", "--seed is for sampling. Give a --temperature"),
         ("--temperature 1 --seed -1", "`--seed` must be a whole number of at least 0; got -1."),
         ("--temperature 1 --seed 2147483648", "`--seed` must be below 2**31; got 2147483648."),
         ("--temperature -1", "`--temperature` must be a finite number of at least 0; got -1.0."),
         ("--temperature nan", "`--temperature` must be a finite number of at least 0; got nan."),
-        ("--temperature 1 --beams 2", "--temperature draws one text at random: leave out --n-best"),
-        ("--temperature 1 --n-best 2", "--temperature draws one text at random: leave out"),
-        ("--input test.de --beams 2", "an export searches as it was told when it was made"),
+        ("--temperature 1 --beams 2", "--temperature samples one text. Leave out --n-best"),
+        ("--temperature 1 --n-best 2", "--temperature samples one text. Leave out"),
+        (
+            "--input test.de --beams 2",
+            "the search of an export is part of its graph",
+        ),
     ],
 )
-def test_mistakes_are_one_line_and_exit_code_2(folder, phrases_export, capsys, arguments, message):
+def test_translate_mistakes_are_one_line(
+    folder, phrases_export, capsys, arguments, message
+):
     (folder / "latin1.de").write_bytes("ja\nGrüße\n".encode("latin-1"))
     (folder / "utf16.de").write_bytes("ja\n".encode("utf-16"))
     (folder / "old_mac.de").write_bytes(b"ja\rnein\r")
@@ -188,24 +193,25 @@ def test_mistakes_are_one_line_and_exit_code_2(folder, phrases_export, capsys, a
     assert sorted(os.listdir(folder)) == before
 
 
-def test_more_translations_than_the_search_finds(folder, phrases_export, capsys):
+def test_translate_with_more_n_best_than_beams_exits_with_2(folder, phrases_export, capsys):
     (folder / "kept").write_text("old")
     assert translate(phrases_export, "--input", "test.de", "--n-best", "5", "--output", "kept") == 2
-    assert capsys.readouterr().err == (
-        f"keras-transformer: {phrases_export}: gives 4 texts for a line, not 5: as many as its "
-        "search has beams. Lower --n-best, or raise --beams, of an export when it is made.\n"
+    complaint = capsys.readouterr().err
+    assert complaint.startswith(
+        f"keras-transformer: {phrases_export}: `--n-best` must be at most 4"
     )
+    assert complaint.count("\n") == 1
     assert (folder / "kept").read_text() == "old"
     assert sorted(os.listdir(folder)) == ["kept", "test.de"]
 
 
-def test_no_model_there(folder, capsys):
+def test_translate_without_a_model_exits_with_2(folder, capsys):
     assert translate("nowhere", "--input", "test.de") == 2
     assert "nowhere" in capsys.readouterr().err
 
 
-def test_settings_that_the_search_of_a_run_cannot_have(folder, phrases_run, capsys):
+def test_translate_with_an_invalid_search_exits_with_2(folder, phrases_run, capsys):
     assert translate(phrases_run, "--input", "test.de", "--beams", "0") == 2
     assert capsys.readouterr().err == (
-        "keras-transformer: --beams must be a whole number of at least 1; got 0.\n"
+        "keras-transformer: `--beams` must be a whole number of at least 1; got 0.\n"
     )

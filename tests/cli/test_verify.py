@@ -1,16 +1,18 @@
-"""`keras-transformer verify`, as a person meets it."""
+"""The verb `verify`."""
 
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
 
 import pytest
 
+from keras_transformer._utils.console import render
 from keras_transformer.cli.main import main
-from keras_transformer.cli.verify import as_text
+from keras_transformer.cli.verify import draw_verification
 from keras_transformer.export.golden import GoldenRow
 from keras_transformer.export.manifest import read_manifest
 from keras_transformer.export.verification import Check, Verification
@@ -21,20 +23,20 @@ COMMAND = pathlib.Path(sys.executable).with_name("keras-transformer")
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
-    """Nobody changes this one: <folder>/small/1."""
+    """The small export <folder>/small/1; tests must not change it."""
     return write_small_export(tmp_path_factory.mktemp("Grüße & mehr") / "small" / "1")
 
 
 @pytest.fixture
 def folder(written, tmp_path, monkeypatch):
-    """The current directory, with copies to damage."""
+    """The current directory, with a copy that a test may damage."""
     monkeypatch.chdir(tmp_path)
     shutil.copytree(written, tmp_path / "small" / "1")
     return tmp_path
 
 
-def test_json_from_the_installed_command(written):
-    """In a pipe, on a dumb terminal without a locale, below a path with spaces and accents."""
+def test_verify_prints_json(written):
+    """Runs in a pipe, without a locale, below a path with spaces and accents."""
     environment = {"PATH": os.environ["PATH"], "TERM": "dumb", "LANG": "C"}
     result = subprocess.run(
         [COMMAND, "verify", "small", "--json"],
@@ -53,7 +55,7 @@ def test_json_from_the_installed_command(written):
     assert all(row["ok"] for row in report["golden"])
 
 
-def test_the_tables_are_plain_in_a_pipe(written):
+def test_verify_prints_plain_tables_in_a_pipe(written):
     manifest = read_manifest(written)
     golden = [
         GoldenRow(pair["signature"], pair["inputs"], pair["outputs"], pair["outputs"], True)
@@ -61,12 +63,16 @@ def test_the_tables_are_plain_in_a_pipe(written):
     ]
     manifest["quality"] = {"test": {"bleu": 31.5, "worst": "\x1b[31m[bold]red"}}
     checks = (Check("files", True, "5 files"), Check("ops", True, "[blue]all allowed"))
-    lines = as_text(Verification(written, checks, manifest, 5_000, tuple(golden))).splitlines()
+    verification = Verification(written, checks, manifest, 5_000, tuple(golden))
+    lines = render(lambda console: draw_verification(console, verification)).splitlines()
     lines = [line.rstrip() for line in lines]
     assert lines[0] == "Transformer small, version 1"
     assert "files  ok  5 files" in lines
     assert "ops    ok  [blue]all allowed" in lines
     assert "test bleu   31.5" in lines
+    assert any(
+        re.match(r"n_best +text: string \[B\] +text: string \[B, N\]", line) for line in lines
+    )
     assert "test worst  \\x1b[31m[bold]red" in lines
     assert [line for line in lines if line.startswith("serving_default  text ['guten', '', 'grü")]
     assert max(map(len, lines)) <= 100
@@ -94,16 +100,16 @@ def make_broken(folder):
     [
         ("nowhere", "nowhere: no such directory (the current directory is "),
         ("empty", "empty: no saved_model.pb in empty, and no version directory."),
-        ("model.zip", "model.zip: an archive. Nothing is unpacked here"),
-        ("cut", "cut: damaged: saved_model.pb: not a whole protobuf"),
+        ("model.zip", "model.zip: an archive."),
+        ("cut", "cut: damaged: saved_model.pb: not a complete protobuf"),
         ("zero", "zero: damaged: saved_model.pb: zero bytes. Copy the directory again"),
         ("half", "half: damaged: variables/variables.index: missing."),
-        ("foreign", "foreign: no assets.extra/manifest.json: copied in part"),
+        ("foreign", "foreign: no assets.extra/manifest.json"),
         ("more", "more: notes\\x1b[31m: not in the manifest."),
         ("twice", "twice: 02 and 2 are the same version to TensorFlow Serving"),
     ],
 )
-def test_mistakes_are_one_line_and_exit_code_2(folder, capsys, argument, message):
+def test_verify_mistakes_are_one_line_with_exit_code_2(folder, capsys, argument, message):
     make_broken(folder)
     for options in ([], ["--json"]):
         assert main(["verify", argument, *options]) == 2

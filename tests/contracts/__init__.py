@@ -1,6 +1,6 @@
-"""What every registered variant must pass: a new one is tested by existing.
+"""Tests that every registered variant must pass; a new variant is tested once it is registered.
 
 - `test_mechanisms.py`: every attention mechanism, in `MultiHeadAttention`.
-- `test_positions.py`: every position scheme.
-- `test_models.py`: every model with every mechanism and scheme.
+- `test_positions.py`: every position encoding.
+- `test_models.py`: every model with every mechanism and position encoding.
 """

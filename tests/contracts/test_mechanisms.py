@@ -1,4 +1,4 @@
-"""Every registered attention mechanism, alone and in `MultiHeadAttention`."""
+"""Contract of every registered attention mechanism, alone and in `MultiHeadAttention`."""
 
 import functools
 
@@ -22,7 +22,7 @@ every_cached_mechanism = pytest.mark.parametrize(
     "name", sorted(name for name, kind in MECHANISMS.items() if kind.supports_cache)
 )
 every_relation_mechanism = pytest.mark.parametrize(
-    "name", sorted(name for name, kind in MECHANISMS.items() if kind.reads_relations)
+    "name", sorted(name for name, kind in MECHANISMS.items() if kind.supports_relations)
 )
 every_cross_mechanism = pytest.mark.parametrize(
     "name", sorted(name for name, kind in MECHANISMS.items() if kind.supports_cross)
@@ -30,26 +30,26 @@ every_cross_mechanism = pytest.mark.parametrize(
 
 
 def random_weights(layer, random):
-    """Gives a layer weights that are neither zero nor all alike, biases included."""
+    """Assigns random weights to a layer, biases included, and returns it."""
     for variable in layer.trainable_variables:
         variable.assign(random.normal(0, 0.4, variable.shape))
     return layer
 
 
 def small(name):
-    """A mechanism whose windows, blocks and the like are smaller than the tests' texts."""
+    """Returns a mechanism whose windows and blocks are smaller than the texts of the tests."""
     return MECHANISMS[name](**settings_of(name))
 
 
-def built(name, random, hidden_dim=M, memory_width=None, **settings):
+def built(name, random, hidden_dim=M, value_dim=None, **settings):
     layer = MultiHeadAttention(H, mechanism=small(name), **settings)
-    memory_shape = None if memory_width is None else (None, None, memory_width)
-    layer.build((None, None, hidden_dim), memory_shape)
+    value_shape = None if value_dim is None else (None, None, value_dim)
+    layer.build((None, None, hidden_dim), value_shape)
     return random_weights(layer, random)
 
 
 def with_same_dropout(layer, function, *calls):
-    """Results of `function` for each of `calls`, all drawing the same random numbers."""
+    """Returns the results of `function` for each of `calls`, with the same random numbers."""
     variables = layer.variables
     before = [variable.numpy() for variable in variables]
     results = []
@@ -79,14 +79,14 @@ def test_values_equal_the_numpy_reference(name, use_causal_mask, offset, random)
     query, key, value = (random.normal(0, 1, (B, H, T, D)) for _ in range(3))
     rows = T - offset if mechanism.supports_query_masks else 1
     visible = random.random((B, 1, rows, T)) < 0.7
-    visible[0, :, rows // 2] = False  # nothing to see
+    visible[0, :, rows // 2] = False  # no visible key
 
-    placed_query, placed_key = mechanism.place(
+    positioned_query, positioned_key = mechanism.add_positions(
         tf.constant(query, tf.float32), tf.constant(key, tf.float32), offset=0
     )
     context, weights = mechanism(
-        placed_query[:, :, offset:],
-        placed_key,
+        positioned_query[:, :, offset:],
+        positioned_key,
         value.astype("float32"),
         attention_mask=visible,
         query_offset=offset,
@@ -104,30 +104,33 @@ def test_values_equal_the_numpy_reference(name, use_causal_mask, offset, random)
 
 
 @every_cross_mechanism
-def test_prepared_keys_are_keys(name, random):
-    """They give the same, and what is added to keys can be added to them: `prepare` is linear."""
+def test_precomputed_keys_equal_keys_and_are_linear(name, random):
     mechanism = small(name)
     mechanism.build((None, H, None, D), (None, H, None, D), (None, H, None, D))
     random_weights(mechanism, random)
     query, key, value = (tf.constant(random.normal(0, 1, (B, H, T, D)), "float32") for _ in "qkv")
-    mark = tf.constant(random.normal(0, 1, (1, 1, 1, D)), "float32") + tf.zeros([1, H, 1, D])
-    prepared = mechanism.prepare(key)
+    added_key = tf.constant(random.normal(0, 1, (1, 1, 1, D)), "float32") + tf.zeros([1, H, 1, D])
+    precomputed = mechanism.precompute_keys(key)
     for expected, found in zip(
         mechanism(query, key, value, return_attention_scores=True),
-        mechanism(query, prepared, value, return_attention_scores=True),
+        mechanism(query, precomputed, value, return_attention_scores=True),
         strict=True,
     ):
         np.testing.assert_allclose(found, expected, atol=1e-6)
-    added = tf.nest.map_structure(lambda k, m: k + 3 * m, prepared, mechanism.prepare(mark))
+    sums = tf.nest.map_structure(
+        lambda one, other: one + 3 * other, precomputed, mechanism.precompute_keys(added_key)
+    )
     for expected, found in zip(
-        tf.nest.flatten(mechanism.prepare(key + 3 * mark)), tf.nest.flatten(added), strict=True
+        tf.nest.flatten(mechanism.precompute_keys(key + 3 * added_key)),
+        tf.nest.flatten(sums),
+        strict=True,
     ):
         np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
 @every_mechanism
-def test_sits_in_multi_head_attention(name, random):
-    """The layer is the projections around the mechanism, in NumPy too; heads of keys shared."""
+def test_multi_head_attention_equals_the_numpy_reference(name, random):
+    """Projections, shared heads of keys and the mechanism are computed in NumPy."""
     layer = built(name, random, num_key_value_heads=2)
     x = random.normal(0, 1, (B, T, M))
 
@@ -149,7 +152,7 @@ def test_sits_in_multi_head_attention(name, random):
     np.testing.assert_allclose(returned, weights, atol=1e-5)
 
 
-# --- what may not be seen -------------------------------------------------------------------------
+# --- masks -------------------------------------------------------------------------
 
 ways = pytest.mark.parametrize(
     ("dtype", "training", "dropout", "jit"),
@@ -166,22 +169,22 @@ ways = pytest.mark.parametrize(
 
 
 def perturbed(x, where, random):
-    """`x` with other, larger values at the positions `where` is True."""
+    """Returns `x` with other, larger values where `where` is True."""
     return np.where(where[..., None], random.normal(0, 30, x.shape), x).astype("float32")
 
 
 @every_causal_mechanism
 @ways
-def test_the_future_is_not_seen(name, dtype, training, dropout, jit, random):
+def test_causal_mask_hides_later_positions(name, dtype, training, dropout, jit, random):
     layer = built(name, random, dropout=dropout, dtype=dtype)
     function = tf.function(
         lambda x: layer(x, use_causal_mask=True, return_attention_scores=True, training=training),
         jit_compile=jit,
     )
     x = random.normal(0, 1, (B, T, M)).astype("float32")
-    is_future = np.broadcast_to(np.arange(T) >= 4, (B, T))
+    is_later = np.broadcast_to(np.arange(T) >= 4, (B, T))
     (before, _), (after, weights) = with_same_dropout(
-        layer, function, x, perturbed(x, is_future, random)
+        layer, function, x, perturbed(x, is_later, random)
     )
     np.testing.assert_array_equal(before[:, :4], after[:, :4])
     assert not np.array_equal(before[:, 4:], after[:, 4:])
@@ -193,26 +196,26 @@ IS_TOKEN = np.arange(T) < np.array([[7], [5], [2]])
 
 @every_mechanism
 @ways
-def test_padding_is_not_seen(name, dtype, training, dropout, jit, random):
+def test_key_mask_hides_padding(name, dtype, training, dropout, jit, random):
     layer = built(name, random, dropout=dropout, dtype=dtype)
     function = tf.function(
         lambda x: layer(x, mask=tf.constant(IS_TOKEN), training=training), jit_compile=jit
     )
-    check_padding_is_not_seen(layer, function, random)
+    check_padding_is_hidden(layer, function, random)
 
 
 @every_mechanism
 @pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16", "mixed_float16"])
-def test_padding_that_the_caller_masks_is_not_seen(name, dtype, random):
+def test_attention_mask_hides_padding(name, dtype, random):
     layer = built(name, random, dropout=0.3, dtype=dtype)
     for training in (False, True):
         function = functools.partial(
             layer, attention_mask=tf.constant(IS_TOKEN[:, None]), training=training
         )
-        check_padding_is_not_seen(layer, function, random)
+        check_padding_is_hidden(layer, function, random)
 
 
-def check_padding_is_not_seen(layer, function, random):
+def check_padding_is_hidden(layer, function, random):
     x = random.normal(0, 1, (B, T, M)).astype("float32")
     before, after = with_same_dropout(layer, function, x, perturbed(x, ~IS_TOKEN, random))
     np.testing.assert_array_equal(before[IS_TOKEN], after[IS_TOKEN])
@@ -221,23 +224,23 @@ def check_padding_is_not_seen(layer, function, random):
 
 @every_cross_mechanism
 @ways
-def test_masked_memory_is_not_seen(name, dtype, training, dropout, jit, random):
-    layer = built(name, random, memory_width=10, dropout=dropout, dtype=dtype)
+def test_value_mask_hides_padding_in_cross_attention(name, dtype, training, dropout, jit, random):
+    layer = built(name, random, value_dim=10, dropout=dropout, dtype=dtype)
     is_token = np.arange(9) < np.array([[9], [5], [1]])
     x = random.normal(0, 1, (B, T, M)).astype("float32")
     function = tf.function(
-        lambda memory: layer(x, memory, memory_mask=tf.constant(is_token), training=training),
+        lambda value: layer(x, value, value_mask=tf.constant(is_token), training=training),
         jit_compile=jit,
     )
-    memory = random.normal(0, 1, (B, 9, 10)).astype("float32")
-    before, after = with_same_dropout(layer, function, memory, perturbed(memory, ~is_token, random))
+    value = random.normal(0, 1, (B, 9, 10)).astype("float32")
+    before, after = with_same_dropout(layer, function, value, perturbed(value, ~is_token, random))
     np.testing.assert_array_equal(before, after)
 
 
 @every_mechanism
 @pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16", "mixed_float16"])
 @pytest.mark.parametrize("jit", [False, True])
-def test_a_fully_masked_row_gives_zeros(name, dtype, jit, random):
+def test_fully_masked_row_gives_zeros_and_finite_gradients(name, dtype, jit, random):
     layer = MultiHeadAttention(H, mechanism=small(name), dtype=dtype)
     x = random.normal(0, 1, (B, T, M)).astype("float32")
     differs = layer.mechanism.supports_query_masks
@@ -268,8 +271,8 @@ def test_a_fully_masked_row_gives_zeros(name, dtype, jit, random):
 
 @every_cached_mechanism
 @pytest.mark.parametrize(("key_heads", "jit"), [(4, False), (2, False), (1, False), (2, True)])
-def test_cached_steps_equal_the_full_pass(name, key_heads, jit, random):
-    """In steps of 3, 1, 1, … positions, for rows with padding in front, within and behind."""
+def test_cached_steps_equal_full_attention(name, key_heads, jit, random):
+    """Steps have 3, 1, 1, … positions; rows have padding before, between and after tokens."""
     layer = built(name, random, num_key_value_heads=key_heads)
     x = random.normal(0, 1, (B, T, M)).astype("float32")
     is_token = np.array([[1, 1, 1, 1, 1, 1, 1], [0, 0, 1, 1, 0, 1, 1], [1, 1, 1, 1, 0, 0, 0]], bool)
@@ -283,14 +286,14 @@ def test_cached_steps_equal_the_full_pass(name, key_heads, jit, random):
             x,
             query_mask=is_token,
             cache=cache,
-            offset=offset,
+            position=offset,
             use_causal_mask=True,
             return_attention_scores=True,
         )
 
     max_length = T + 2
     cache = layer.initial_cache(B, max_length)
-    shapes = {key: value.shape for key, value in cache.items()}
+    shapes = [value.shape for value in cache]
     start = 0
     for end in (3, *range(4, T + 1)):
         outputs, weights, cache = step(
@@ -298,22 +301,24 @@ def test_cached_steps_equal_the_full_pass(name, key_heads, jit, random):
         )
         np.testing.assert_allclose(outputs, full[:, start:end], atol=1e-5)
         np.testing.assert_allclose(weights[..., :T], full_weights[:, :, start:end], atol=1e-5)
-        assert {key: value.shape for key, value in cache.items()} == shapes
+        assert [value.shape for value in cache] == shapes
         start = end
 
 
 @every_cross_mechanism
-def test_projected_memory_equals_memory(name, random):
-    layer = built(name, random, memory_width=10, num_key_value_heads=2)
+def test_cross_attention_cache_equals_the_sequence(name, random):
+    layer = built(name, random, value_dim=10, num_key_value_heads=2)
     x = random.normal(0, 1, (B, T, M)).astype("float32")
-    memory = random.normal(0, 1, (B, 9, 10)).astype("float32")
+    value = random.normal(0, 1, (B, 9, 10)).astype("float32")
     mask = tf.constant(np.arange(9) < np.array([[9], [5], [1]]))
-    projected = layer.project_memory(memory, mask)
+    cache = layer.cross_attention_cache(value, mask)
     np.testing.assert_allclose(
-        layer(x, projected_memory=projected), layer(x, memory, memory_mask=mask), atol=1e-6
+        layer(x, cross_attention_cache=cache), layer(x, value, value_mask=mask), atol=1e-6
     )
     np.testing.assert_allclose(
-        layer(x, projected_memory=layer.project_memory(memory)), layer(x, memory), atol=1e-6
+        layer(x, cross_attention_cache=layer.cross_attention_cache(value)),
+        layer(x, value),
+        atol=1e-6,
     )
 
 
@@ -321,7 +326,7 @@ def test_projected_memory_equals_memory(name, random):
 
 
 def some_relations(random):
-    """Relations `[B, T, T]`, far and near, and a token in each row that has none; as a list too."""
+    """Returns relations `[B, T, T]` with an unrelated token in each row, as tensor and as lists."""
     relations = random.integers(-4, 5, (B, T, T))
     relations[:, 3] = relations[:, :, 3] = UNRELATED
     known = [[[None if r == UNRELATED else r for r in row] for row in of] for of in relations]
@@ -329,13 +334,13 @@ def some_relations(random):
 
 
 @every_relation_mechanism
-def test_values_of_relations_equal_the_numpy_reference(name, random):
+def test_relations_equal_the_numpy_reference(name, random):
     mechanism = small(name)
     mechanism.build((None, H, None, D), (None, H, None, D), (None, H, None, D))
     random_weights(mechanism, random)
     query, key, value = (random.normal(0, 1, (B, H, T, D)) for _ in range(3))
     visible = random.random((B, 1, T, T)) < 0.7
-    visible[0, :, T // 2] = False  # nothing to see
+    visible[0, :, T // 2] = False  # no visible key
     relations, known = some_relations(random)
     arrays = [tf.constant(array, tf.float32) for array in (query, key, value)]
     context, weights = mechanism(
@@ -350,7 +355,7 @@ def test_values_of_relations_equal_the_numpy_reference(name, random):
 
 @every_relation_mechanism
 @ways
-def test_relations_of_padding_are_not_seen(name, dtype, training, dropout, jit, random):
+def test_relations_of_padding_have_no_effect(name, dtype, training, dropout, jit, random):
     layer = built(name, random, dropout=dropout, dtype=dtype, num_key_value_heads=2)
     x = tf.constant(random.normal(0, 1, (B, T, M)), tf.float32)
     function = tf.function(
@@ -370,7 +375,7 @@ def test_relations_of_padding_are_not_seen(name, dtype, training, dropout, jit, 
 
 @every_relation_mechanism
 @pytest.mark.parametrize("jit", [False, True])
-def test_every_relation_is_learned(name, jit, random):
+def test_every_relation_has_a_gradient(name, jit, random):
     layer = built(name, random)
     x = tf.constant(random.normal(0, 1, (B, T, M)), tf.float32)
     relations, _ = some_relations(random)
@@ -387,40 +392,45 @@ def test_every_relation_is_learned(name, jit, random):
         assert np.all(of_rows > 1e-6)
 
 
-# --- what is not supported ------------------------------------------------------------------------
+# --- unsupported uses ------------------------------------------------------------------------
 
 USES = {
-    "supports_causal": ({"use_causal_mask": True}, "cannot hide the future"),
-    "supports_cross": ({"memory": "x"}, "cannot attend from one sequence to another"),
+    "supports_causal": ({"use_causal_mask": True}, "cannot hide later positions"),
+    "supports_cross": ({"value": "sequence"}, "cannot attend from one sequence to another"),
     "supports_cache": ({"cache": "cache"}, "cannot decode step by step"),
     "supports_query_masks": ({"attention_mask": "mask"}, "cannot take a mask that differs"),
-    "reads_relations": ({"relations": "relations"}, "cannot read relations between tokens"),
+    "supports_relations": ({"relations": "relations"}, "cannot read relations between tokens"),
 }
 
 
 @pytest.mark.parametrize(
-    ("name", "ability"),
+    ("name", "attribute"),
     [
-        (name, ability)
+        (name, attribute)
         for name, kind in sorted(MECHANISMS.items())
-        for ability in USES
-        if not getattr(kind, ability)
+        for attribute in USES
+        if not getattr(kind, attribute)
     ],
 )
-def test_what_is_not_supported_says_so(name, ability, random):
-    arguments, message = USES[ability]
+def test_unsupported_use_raises_and_names_other_mechanisms(name, attribute, random):
+    arguments, message = USES[attribute]
     layer = built(name, random)
     x = keras.Input((T, M))
     mask = keras.Input((T, T), dtype="bool")
     relations = keras.Input((T, T), dtype="int32")
-    given = {"x": x, "cache": layer.initial_cache(B, T), "mask": mask, "relations": relations}
+    given = {
+        "sequence": keras.Input((T, M)),
+        "cache": layer.initial_cache(B, T),
+        "mask": mask,
+        "relations": relations,
+    }
     arguments = {key: given.get(value, value) for key, value in arguments.items()}
     with pytest.raises(ValueError, match=f"'{name}' {message}.* Use one of "):
         layer(x, **arguments)
 
 
-def test_a_name_is_taken_once():
-    with pytest.raises(ValueError, match="The name 'rotary' is taken by Rotary"):
+def test_register_mechanism_rejects_a_taken_name():
+    with pytest.raises(ValueError, match=r"'rotary'.*RotaryAttention"):
         register_mechanism("rotary")(MECHANISMS["rotary"])
 
 
@@ -454,7 +464,7 @@ def test_config_round_trip(name, random):
 
 
 @every_mechanism
-def test_an_instance_is_a_pattern_not_shared(name, random):
+def test_instance_is_cloned_and_not_shared(name, random):
     pattern = MECHANISMS[name](dropout=0.1)
     first, second = (MultiHeadAttention(H, mechanism=pattern) for _ in range(2))
     assert first.mechanism is not second.mechanism
@@ -464,12 +474,12 @@ def test_an_instance_is_a_pattern_not_shared(name, random):
 
 
 @every_mechanism
-def test_symbolic_call_knows_shapes_and_dtypes(name):
+def test_symbolic_call_has_shapes_and_dtypes(name):
     x = keras.Input((None, M))
     layer = MultiHeadAttention(H, mechanism=name, dtype="mixed_bfloat16")
     outputs, weights = layer(x, return_attention_scores=True)
     assert (outputs.shape, weights.shape) == ((None, None, M), (None, H, None, None))
     model = keras.Model(x, [outputs, weights])
-    real = model(np.ones((2, T, M), "float32"))
-    assert [tuple(tensor.shape) for tensor in real] == [(2, T, M), (2, H, T, T)]
-    assert [tensor.dtype for tensor in real] == [outputs.dtype, weights.dtype]
+    concrete = model(np.ones((2, T, M), "float32"))
+    assert [tuple(tensor.shape) for tensor in concrete] == [(2, T, M), (2, H, T, T)]
+    assert [tensor.dtype for tensor in concrete] == [outputs.dtype, weights.dtype]

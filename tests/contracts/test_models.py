@@ -1,4 +1,4 @@
-"""Every model, with every mechanism and scheme of positions that can be put into it."""
+"""Every model, with every attention mechanism and position encoding that it supports."""
 
 import dataclasses
 import itertools
@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_transformer.layers import MECHANISMS, SCHEMES
+from keras_transformer.layers import MECHANISMS, POSITION_ENCODINGS
 from keras_transformer.losses.cross_entropy import TokenCrossEntropy
 from keras_transformer.metrics import Perplexity, TokenAccuracy
 from keras_transformer.models import (
@@ -34,17 +34,17 @@ SIZES = {
 
 
 def with_mechanism(name, field="attention"):
-    """Settings that put a mechanism into a model, small enough to do something to its texts."""
+    """Settings that put a mechanism into a model, with limits that the short texts here reach."""
     settings = settings_of(name)
     return {field: name, **({f"{field}_options": settings} if settings else {})}
 
 
-# Each mechanism, and those schemes of positions that they do not come with.
+# Each mechanism, and the position encodings other than the default.
 DECODER_VARIANTS = [
     with_mechanism(name)
     for name, kind in sorted(MECHANISMS.items())
     if kind.supports_causal and kind.supports_cache
-] + [{"positions": scheme} for scheme in sorted(SCHEMES) if scheme != "sinusoidal"]
+] + [{"positions": scheme} for scheme in sorted(POSITION_ENCODINGS) if scheme != "sinusoidal"]
 
 
 def can_be_packed(variant):
@@ -53,7 +53,7 @@ def can_be_packed(variant):
 
 
 PACKED_VARIANTS = [variant for variant in DECODER_VARIANTS if can_be_packed(variant)]
-# Everything else that differs in kind, each at least once.
+# Every other setting that changes the structure, at least once.
 FORM_VARIANTS = [
     {"normalize_first": True, "normalization": "rms", "activation": "swiglu", "use_bias": False},
     {
@@ -77,7 +77,7 @@ CROSS_VARIANTS = [
     for name, kind in sorted(MECHANISMS.items())
     if kind.supports_cross
 ]
-# One that cannot hide the future is the encoder's alone.
+# A mechanism that cannot hide later positions is used in the encoder alone.
 ENCODER_ONLY_VARIANTS = [
     {**with_mechanism(name), "decoder_attention": "rotary"}
     for name, kind in sorted(MECHANISMS.items())
@@ -96,9 +96,9 @@ RECURRENT_VARIANTS = [
     {"coverage_attention": True, "attention": "additive", "copies": True, "coverage_weight": 0.5},
 ]
 CONVOLUTIONAL_VARIANTS = [
-    {"kernel_width": 3, "depth": 2},
-    {"kernel_width": 4, "positions": "sinusoidal", "share_embeddings": "none"},
-    {"kernel_width": 1, "depth": 1},
+    {"kernel_size": 3, "depth": 2},
+    {"kernel_size": 4, "positions": "sinusoidal", "share_embeddings": "none"},
+    {"kernel_size": 1, "depth": 1},
     {"copies": True, "coverage_weight": 1.0},
 ]
 
@@ -113,7 +113,7 @@ def made(model_class, depth=2, dtype=None, **settings):
     fields = {field.name for field in dataclasses.fields(config_class)}
     sizes = {name: value for name, value in SIZES.items() if name in fields}
     depths = dict.fromkeys(config_class.depth_fields, depth)
-    return model_class(config_class(**{**sizes, **depths, **settings}), dtype=dtype)
+    return model_class(**{**sizes, **depths, **settings}, dtype=dtype)
 
 
 def transformer(**settings):
@@ -137,7 +137,7 @@ def text_encoder(**settings):
 
 
 def with_random_weights(model):
-    """Biases and scales too, so that none of them can be forgotten unnoticed."""
+    """Changes biases and scales too, so that a test notices if one of them is left out."""
     random = np.random.default_rng(3)
     for variable in model.trainable_variables:
         variable.assign(variable + random.normal(0, 0.1, variable.shape))
@@ -153,7 +153,7 @@ HEADS = np.array([[2, 0, 4, 2], [2, 0, -1, -1], [1, -1, -1, -1]])
 
 
 def source_of(model, padding=0):
-    """All that a model's `encode` takes, with more padding if wanted."""
+    """All arguments of a model's `encode`, with more padding if wanted."""
     inputs = {"source": padded(SOURCE, padding)}
     if getattr(model, "further_inputs", ()):
         inputs["source_words"] = padded(WORDS, padding)
@@ -161,7 +161,7 @@ def source_of(model, padding=0):
     return inputs
 
 
-# The models with a source: how they are made, and what with.
+# The models with a source: their functions and settings.
 SOURCE_VARIANTS = {
     f"{make.__name__}-{name_of(variant)}": (make, variant)
     for make, variants in [
@@ -172,7 +172,7 @@ SOURCE_VARIANTS = {
     ]
     for variant in variants
 }
-# Those that are not made of blocks: as they are, and with all that reads what they attend to.
+# Models without Transformer blocks: with defaults, and with every setting that reads attention.
 BLOCKLESS = [
     (make, variant)
     for make, variants in [(recurrent, RECURRENT_VARIANTS), (convolutional, CONVOLUTIONAL_VARIANTS)]
@@ -189,7 +189,7 @@ every_decoder = pytest.mark.parametrize("variant", DECODER_VARIANTS, ids=name_of
 
 
 @pytest.mark.parametrize("kind", SOURCE_VARIANTS)
-def test_steps_equal_the_full_pass(kind):
+def test_steps_of_a_model_with_a_source_equal_the_full_pass(kind):
     """Rows of mixed lengths, the first three tokens in one step, then one by one."""
     make, variant = SOURCE_VARIANTS[kind]
     check_source_model(make(**variant), jit=False)
@@ -237,8 +237,8 @@ def check_stepping(model, state, logits, jit):
 
 
 @pytest.mark.parametrize(("make", "variant"), [(transformer, {}), *BLOCKLESS])
-def test_steps_ride_in_a_while_loop_and_can_be_reordered(make, variant):
-    """What search relies on: a loop over steps, and rows gathered on the first axis of tensors."""
+def test_steps_run_in_a_while_loop_and_their_states_can_be_reordered(make, variant):
+    """Search loops over steps and gathers rows on the first axis of the state's tensors."""
     model = make(**variant)
     logits = model({"source": SOURCE, "target": TARGET}).numpy()
     order = tf.constant([2, 0, 1])
@@ -262,16 +262,16 @@ def test_steps_ride_in_a_while_loop_and_can_be_reordered(make, variant):
     np.testing.assert_allclose(fourth.numpy()[kept], logits[[2, 0], 3], atol=1e-5)
 
 
-# --- what may not be seen -------------------------------------------------------------------------
+# --- masks -------------------------------------------------------------------------
 
 
 @every_decoder
-def test_a_token_is_seen_only_by_what_follows(variant):
+def test_a_token_changes_only_its_own_and_later_logits(variant):
     check_causality(transformer(**variant))
 
 
 @every_blockless_model
-def test_a_token_is_seen_only_by_what_follows_without_blocks(make, variant):
+def test_a_token_changes_only_its_own_and_later_logits_without_blocks(make, variant):
     check_causality(make(**variant))
 
 
@@ -297,7 +297,7 @@ def test_padding_changes_nothing(variant):
 
 @pytest.mark.parametrize(
     ("make", "settings"),
-    [(recurrent, {"cell": "gru"}), (convolutional, {"kernel_width": 4}), *BLOCKLESS],
+    [(recurrent, {"cell": "gru"}), (convolutional, {"kernel_size": 4}), *BLOCKLESS],
 )
 def test_padding_changes_nothing_without_blocks(make, settings):
     model = make(**settings)
@@ -324,8 +324,7 @@ def padded(ids, count):
 
 
 @pytest.mark.parametrize("variant", TREE_VARIANTS, ids=name_of)
-def test_another_tree_gives_another_answer(variant):
-    """Of the sentence that has one, and of no other."""
+def test_another_tree_changes_the_logits_of_its_sentence_alone(variant):
     model = transformer(**variant)
     inputs = {**source_of(model), "target": TARGET}
     before = model(inputs).numpy()
@@ -355,13 +354,13 @@ def test_packed_documents_do_not_see_each_other(variant):
 @pytest.mark.parametrize(
     "variant", [variant for variant in DECODER_VARIANTS if variant not in PACKED_VARIANTS]
 )
-def test_packed_documents_need_a_mechanism_that_keeps_them_apart(variant):
+def test_packing_needs_a_mechanism_that_supports_it(variant):
     name = variant["attention"]
-    with pytest.raises(ValueError, match=f"`attention`: .*'{name}' cannot .* Use one of "):
+    with pytest.raises(ValueError, match=f"`attention`.*'{name}' cannot .* Use one of "):
         language_model(is_packed=True, **variant)
 
 
-def test_an_empty_row_and_an_empty_batch():
+def test_empty_rows_and_empty_batches_are_possible():
     model = transformer()
     inputs = {"source": np.array([[0, 0], [5, 3]]), "target": np.array([[0, 0], [2, 7]])}
     logits = model(inputs).numpy()
@@ -379,11 +378,11 @@ LABELS = padded(TARGET[:, 1:], 1)
 
 
 def check_fit(model, inputs, labels, loss, metrics=(), optimizer=None, jit_compile=False):
-    """One batch, met again and again in each of two epochs, is learned."""
-    optimizer = optimizer or keras.optimizers.SGD(0.2)  # the one that compiles fastest
+    """Checks that the loss of one batch, repeated in two epochs, falls."""
+    optimizer = optimizer or keras.optimizers.SGD(0.2)  # compiles fastest
     model.compile(optimizer, loss, metrics=list(metrics), jit_compile=jit_compile)
     assert model.jit_compile is jit_compile
-    # Or its first step makes variables, and is traced a second time without that.
+    # Otherwise the first step creates variables, and a second trace is needed.
     model.optimizer.build(model.trainable_variables)
     batches = tf.data.Dataset.from_tensors((inputs, labels)).repeat(8)
     history = model.fit(batches, epochs=2, verbose=0, shuffle=False).history
@@ -424,9 +423,8 @@ def test_fit_without_blocks(make, variant, dtype, jit):
     model = make(**{**variant, "depth": 1, "dtype": dtype, "dropout": 0.1})
     inputs = {"source": SOURCE, "target": TARGET}
     check_policy(model, inputs)
-    last = "decoder" if make is recurrent else "decoder_0"
-    layers = [model.get_layer(name) for name in ("encoder_0", last)]
-    assert {layer.compute_dtype for layer in layers} == {dtype.removeprefix("mixed_")}
+    blocks = [*model.encoder.blocks, *model.decoder.blocks]
+    assert {block.compute_dtype for block in blocks} == {dtype.removeprefix("mixed_")}
     check_fit(model, inputs, LABELS, TokenCrossEntropy(0.1), jit_compile=jit)
 
 
@@ -455,7 +453,9 @@ def test_fit_of_a_text_encoder(dtype):
 def check_precision(model, inputs, dtype):
     """Blocks compute in the policy's type; weights and logits are float32."""
     check_policy(model, inputs)
-    block = next(layer for layer in model.layers if layer.name.endswith("coder_0"))
+    block = (
+        model.layers[-1].blocks[0] if isinstance(model, LanguageModel) else model.encoder.blocks[0]
+    )
     assert block.compute_dtype == dtype.removeprefix("mixed_")
     assert block.self_attention.mechanism.compute_dtype == block.compute_dtype
 
@@ -489,7 +489,7 @@ def inputs_of(model):
 
 
 @pytest.mark.parametrize("kind", MODELS)
-def test_clone_and_config_round_trip(kind):
+def test_clones_and_models_of_the_same_config_give_the_same_outputs(kind):
     make, settings = MODELS[kind]
     model = make(**{"depth": 1, **settings})
     again = type(model).from_config(model.get_config())
@@ -504,7 +504,7 @@ def test_clone_and_config_round_trip(kind):
 LOAD = """
 import json, sys
 import keras, numpy as np
-import keras_transformer
+import keras_transformer.models  # registers the classes
 expected = np.load(sys.argv[1] + "/expected.npz")
 for index in range(int(sys.argv[2])):
     model = keras.models.load_model(f"{sys.argv[1]}/{index}.keras")
@@ -537,9 +537,10 @@ def test_saved_models_load_in_a_fresh_process(tmp_path):
 @pytest.mark.parametrize(
     "make", [transformer, recurrent, convolutional, language_model, text_encoder]
 )
-def test_summary_names_the_blocks(make, capsys):
-    make().summary()
-    printed = capsys.readouterr().out
-    assert "coder_0" in printed
-    assert "coder_1" in printed
+def test_summary_names_encoder_and_decoder(make, capsys):
+    model = make()
+    model.summary()
+    printed = capsys.readouterr().out.split("\n", 1)[1]  # without the name of the model
+    for part in ("encoder", "decoder"):
+        assert (part in printed) == hasattr(model, part)
     assert "Total params" in printed

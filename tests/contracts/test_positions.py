@@ -1,4 +1,4 @@
-"""Every registered scheme of positions."""
+"""Contract of every registered position encoding."""
 
 import importlib
 
@@ -7,18 +7,18 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_transformer.layers import SCHEMES
+from keras_transformer.layers import POSITION_ENCODINGS
 
 B, T, M = 2, 9, 8
 MAX_LENGTH = 40
 
-every_scheme = pytest.mark.parametrize("name", sorted(SCHEMES))
+every_encoding = pytest.mark.parametrize("name", sorted(POSITION_ENCODINGS))
 
 
 def make(name, random, **settings):
-    """A layer of the scheme, built, with random weights."""
-    bound = {"max_length": MAX_LENGTH} if SCHEMES[name].is_bounded else {}
-    layer = SCHEMES[name](**bound, **settings)
+    """Returns a built layer with random weights."""
+    bound = {"max_length": MAX_LENGTH} if POSITION_ENCODINGS[name].has_max_length else {}
+    layer = POSITION_ENCODINGS[name](**bound, **settings)
     layer.build((None, None, M))
     for variable in layer.trainable_variables:
         variable.assign(random.normal(0, 1, variable.shape))
@@ -26,13 +26,13 @@ def make(name, random, **settings):
 
 
 def reference(name, layer, positions):
-    """What the NumPy formula adds: tests/references/positions/<name>.py."""
+    """Returns the encoding by the NumPy formula in tests/references/positions/<name>.py."""
     module = importlib.import_module(f"tests.references.positions.{name}")
     weights = {variable.name: variable.numpy() for variable in layer.trainable_variables}
     return module.encode(np.asarray(positions), M, weights)
 
 
-@every_scheme
+@every_encoding
 @pytest.mark.parametrize("offset", [0, 30])
 def test_values_equal_the_numpy_reference(name, offset, random):
     layer = make(name, random)
@@ -43,9 +43,9 @@ def test_values_equal_the_numpy_reference(name, offset, random):
     np.testing.assert_allclose(in_graph(x, tf.constant(offset)), expected, atol=1e-5)
 
 
-@every_scheme
+@every_encoding
 @pytest.mark.parametrize("shape", [(T,), (B, T)])
-def test_explicit_positions(name, shape, random):
+def test_explicit_positions_equal_the_numpy_reference(name, shape, random):
     layer = make(name, random)
     x = random.normal(0, 1, (B, T, M)).astype("float32")
     positions = random.integers(0, MAX_LENGTH, shape)
@@ -53,19 +53,17 @@ def test_explicit_positions(name, shape, random):
     np.testing.assert_allclose(layer(x, positions=positions), expected, atol=1e-5)
 
 
-@every_scheme
-def test_positions_of_the_wrong_rank(name, random):
+@every_encoding
+def test_positions_of_wrong_rank_raise_value_error(name, random):
     layer = make(name, random)
-    with pytest.raises(
-        ValueError, match=r"`positions` must have shape \[T\] or \[B, T\]; got \(\)"
-    ):
+    with pytest.raises(ValueError, match=r"`positions`.*\[T\] or \[B, T\]; got \(\)"):
         layer(np.zeros((B, T, M), "float32"), positions=tf.constant(3))
 
 
-@every_scheme
+@every_encoding
 @pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16", "mixed_float16"])
 @pytest.mark.parametrize("jit", [False, True])
-def test_precision_and_xla(name, dtype, jit, random):
+def test_other_precisions_and_xla_are_close(name, dtype, jit, random):
     layer = make(name, random, dtype=dtype)
     x = random.normal(0, 1, (B, T, M)).astype("float32")
     outputs = tf.function(layer, jit_compile=jit)(x)
@@ -75,8 +73,8 @@ def test_precision_and_xla(name, dtype, jit, random):
     np.testing.assert_allclose(np.float32(outputs), expected, atol=tolerance)
 
 
-@every_scheme
-def test_masks_pass_and_shapes_are_known(name, random):
+@every_encoding
+def test_symbolic_call_has_shape_and_mask(name, random):
     ids = keras.Input((None,), dtype="int32")
     embedded = keras.layers.Embedding(5, M, mask_zero=True)(ids)
     outputs = make(name, random)(embedded)
@@ -85,7 +83,8 @@ def test_masks_pass_and_shapes_are_known(name, random):
     assert model(np.array([[1, 2, 0]]))._keras_mask.numpy().tolist() == [[True, True, False]]
 
 
-@every_scheme
+@every_encoding
 def test_config_round_trip(name, random):
     layer = make(name, random)
-    assert SCHEMES[name].from_config(layer.get_config()).get_config() == layer.get_config()
+    again = POSITION_ENCODINGS[name].from_config(layer.get_config())
+    assert again.get_config() == layer.get_config()

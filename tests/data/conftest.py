@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 
 from keras_transformer.data import LabelIndex, MemoryCorpus, tokenize_corpus
-from keras_transformer.text import ByteTokenizer, tokenizer
+from keras_transformer.text import ByteTokenizer
+from keras_transformer.text.registry import TOKENIZERS
 
 
 def make_texts(count, seed, longest=40):
-    """Texts of 1 to `longest` letters; pairs of seeds give texts of correlated lengths."""
+    """Returns texts of 1 to `longest` letters; texts of different seeds have correlated lengths."""
     generator = np.random.default_rng(7)
     lengths = np.clip(generator.gamma(4, longest / 12, count), 1, longest)
     generator = np.random.default_rng(seed)
@@ -19,7 +20,7 @@ def make_texts(count, seed, longest=40):
 
 @pytest.fixture
 def make_cache(tmp_path):
-    """A function that makes the token cache of examples, in bytes."""
+    """Returns a function that makes the token cache of examples, with bytes as tokens."""
 
     def make(examples, columns=("source", "target"), **options):
         tokenizers = dict.fromkeys(columns, ByteTokenizer())
@@ -33,17 +34,19 @@ def make_cache(tmp_path):
 
 @pytest.fixture
 def pairs():
-    """300 different pairs of texts."""
+    """Returns 300 different pairs of texts."""
     return list(zip(make_texts(300, seed=1), make_texts(300, seed=2), strict=True))
 
 
 @pytest.fixture
 def documents():
-    """300 different documents, a few of them long."""
+    """Returns 300 different documents, a few of them long."""
     return [(text * 6 if n % 50 == 0 else text,) for n, text in enumerate(make_texts(300, seed=3))]
 
 
 @pytest.fixture(autouse=True)
-def tokenizers_of_a_test_are_forgotten(monkeypatch):
-    """Kinds of tokenizers that a test defines are registered for that test alone."""
-    monkeypatch.setattr(tokenizer, "_REGISTRY", dict(tokenizer._REGISTRY))
+def _restore_tokenizers():
+    """Removes the kinds of tokenizers that a test defines."""
+    yield
+    for name in [name for name, kind in TOKENIZERS.items() if kind.__module__.startswith("tests")]:
+        del TOKENIZERS[name]

@@ -1,16 +1,18 @@
-"""What a search found, held against what the reference found."""
+"""Comparison of the result of a search with that of the reference."""
 
 import numpy as np
 
+from keras_transformer.decoding import BeamSearch, GreedySearch, LengthLimits, SamplingSearch
 from tests.decoding import reference
-from tests.decoding.reference import PADDING
+from tests.decoding.reference import DEFAULT, PADDING, Rules
+from tests.decoding.toy_models import row_model
 
-# A decision between two numbers that are nearer than this may fall either way in float32.
+# A decision between two numbers that are closer than this may differ in float32.
 NEAR_TIE = 1e-4
 
 
 def found_ids(found):
-    """The ids of each hypothesis of each row, without the padding."""
+    """Returns the ids of each hypothesis of each row, without the padding."""
     return [
         [tuple(ids[:length]) for ids, length in zip(*row, strict=True)]
         for row in zip(found.ids.numpy().tolist(), found.lengths.numpy(), strict=True)
@@ -18,12 +20,12 @@ def found_ids(found):
 
 
 def row_of(found, row):
-    """One row of what was found, as a batch of one."""
+    """Returns one row of a result as a batch of one."""
     return type(found)(*(part if part is None else part[row : row + 1] for part in found))
 
 
-def assert_well_formed(found, hypotheses):
-    """Shapes and types, padding after each end, best first, and what is said of a missing one."""
+def assert_well_formed(found, hypotheses, padding=PADDING):
+    """Checks shapes, types, padding, order and missing hypotheses."""
     ids, lengths = found.ids.numpy(), found.lengths.numpy()
     scores, log_probabilities = found.score.numpy(), found.log_probability.numpy()
     assert ids.dtype == lengths.dtype == "int32"
@@ -32,16 +34,16 @@ def assert_well_formed(found, hypotheses):
     assert ids.shape[1] == hypotheses
     assert ids.shape[:2] == lengths.shape == scores.shape == log_probabilities.shape
     is_token = np.arange(ids.shape[2]) < lengths[..., None]
-    assert np.all(ids[~is_token] == PADDING)
-    assert np.all(ids[is_token] != PADDING)
+    assert np.all(ids[~is_token] == padding)
+    assert np.all(ids[is_token] != padding)
     np.testing.assert_array_equal(scores > -np.inf, lengths > 0)
     assert not np.isnan(log_probabilities).any()
     assert np.all(scores[:, :-1] >= scores[:, 1:])
 
 
-def assert_agrees(found, expected, hypotheses=1):
-    """Compares with the reference's `[(hypotheses, margin)]`, one for each row."""
-    assert_well_formed(found, hypotheses)
+def assert_agrees(found, expected, hypotheses=1, padding=PADDING):
+    """Compares a result with the reference's `[(hypotheses, margin)]`, one for each row."""
+    assert_well_formed(found, hypotheses, padding)
     assert len(found.ids) == len(expected)
     all_ids = found_ids(found)
     alignment = None if found.alignment is None else found.alignment.numpy()
@@ -60,13 +62,14 @@ def assert_agrees(found, expected, hypotheses=1):
             for place, hypothesis in enumerate(wanted):
                 places = alignment[row, place, : len(hypothesis.ids)]
                 assert places.tolist() == hypothesis.alignment
-    assert near_ties <= len(expected) / 4  # or this compares nothing
+    assert near_ties <= len(expected) / 4  # otherwise the comparison shows nothing
 
 
 def assert_follows(found, models, rules_of_rows, length_penalty):
-    """Every token of every hypothesis was allowed, and is counted as the reference counts it.
+    """Checks that every token was allowed, and every score by the reference.
 
-    For draws, which the reference cannot repeat. `models` and `rules_of_rows`: one for each row.
+    For random draws, which the reference cannot repeat. `models` and `rules_of_rows` have one entry
+    for each row.
     """
     for row, (model, rules) in enumerate(zip(models, rules_of_rows, strict=True)):
         wanted = [
@@ -82,7 +85,7 @@ def assert_follows(found, models, rules_of_rows, length_penalty):
 
 
 def assert_same_found(found, again, atol=1e-5):
-    """Two findings of one search: equal but for how far they are padded."""
+    """Checks that two results of one search are equal but for their padding."""
     assert found_ids(found) == found_ids(again)
     np.testing.assert_allclose(found.score, again.score, atol=atol)
     np.testing.assert_allclose(found.log_probability, again.log_probability, atol=atol)
@@ -93,3 +96,77 @@ def assert_same_found(found, again, atol=1e-5):
             length = lengths[row, place]
             first, second = (x.alignment[row, place, :length] for x in (found, again))
             np.testing.assert_array_equal(first, second)
+
+
+# --- each search beside the reference -------------------------------------------------------------
+
+
+def check_greedy(model, tables, sources, constraints, lengths, prefixes, special=DEFAULT):
+    expected = []
+    rules_of_rows = rows_of_rules(constraints, lengths, sources, prefixes, special)
+    for source, rules in zip(sources, rules_of_rows, strict=True):
+        best, margin = reference.greedy_search(row_model(tables, source, special), rules, 0.6)
+        expected.append(([best], margin))
+    search = GreedySearch(length_penalty=0.6, **limited(constraints, lengths))
+    found = search(model, **inputs(sources, prefixes, special))
+    assert_agrees(found, expected, padding=special.padding)
+
+
+def check_beam(model, tables, sources, constraints, lengths, prefixes, special=DEFAULT):
+    settings = {"beams": 3, "n_best": 2, "length_penalty": 0.6}
+    if sources[0] is not None:
+        settings["coverage_penalty"] = 0.2
+    rules_of_rows = rows_of_rules(constraints, lengths, sources, prefixes, special)
+    expected = [
+        reference.beam_search(row_model(tables, source, special), rules, **settings)
+        for source, rules in zip(sources, rules_of_rows, strict=True)
+    ]
+    search = BeamSearch(**limited(constraints, lengths), **settings)
+    found = search(model, **inputs(sources, prefixes, special))
+    assert_agrees(found, expected, hypotheses=2, padding=special.padding)
+
+
+def check_sampling(model, tables, sources, constraints, lengths, prefixes, special=DEFAULT):
+    search = SamplingSearch(samples=4, length_penalty=0.6, **limited(constraints, lengths))
+    found = search(model, **inputs(sources, prefixes, special), seed=4)
+    models = [row_model(tables, source, special) for source in sources]
+    rules_of_rows = rows_of_rules(constraints, lengths, sources, prefixes, special)
+    assert_well_formed(found, 4, special.padding)
+    assert_follows(found, models, rules_of_rows, 0.6)
+
+
+#: Functions that compare a search with the reference, by the name of the search.
+CHECKS = {"greedy": check_greedy, "beam": check_beam, "sampling": check_sampling}
+
+
+def limited(constraints, lengths):
+    """Returns the settings of a search; `constraints` are pairs of ours and the reference's."""
+    return {
+        "lengths": LengthLimits(**{"maximum_ratio": None, **lengths}),
+        "constraints": tuple(each for each, _ in constraints),
+    }
+
+
+def rows_of_rules(constraints, lengths, sources, prefixes, special):
+    """Yields the reference's rules of each row."""
+    for source, prefix in zip(sources, prefixes, strict=True):
+        if source is None:
+            tokens = len(prefix)
+        else:
+            tokens = np.count_nonzero(np.not_equal(source, special.padding))
+        minimum, maximum = reference.bounds(tokens, **lengths)
+        yield Rules(tuple(each for _, each in constraints), prefix, minimum, maximum, special)
+
+
+def inputs(sources, prefixes, special):
+    """Returns the arguments of a search."""
+    given = {"prefix": padded(prefixes, special.padding) if any(prefixes) else None}
+    return given if sources[0] is None else {"source": np.array(sources), **given}
+
+
+def padded(rows, padding=PADDING, length=None):
+    """Returns rows of ids as an array."""
+    array = np.full((len(rows), length or max(map(len, rows))), padding, "int32")
+    for row, ids in zip(array, rows, strict=True):
+        row[: len(ids)] = ids
+    return array

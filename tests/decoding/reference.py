@@ -1,31 +1,45 @@
-"""The searches once more, in plain loops and float64: one row at a time, no TensorFlow.
+"""Reference implementation of the searches in plain loops and float64, one row at a time.
 
-A model is here a function from the tokens so far (a tuple, without the start token) to the logits
-of the next one `[V]` and the attention of that step `[S]`, over the row's own source tokens (None
-where there is no source).
+It uses no TensorFlow and no code of the package. A model is here a function from the tokens so far
+(a tuple, without the start id) to the logits of the next token `[V]` and the attention of that step
+`[S]` over the row's own source tokens (None without a source).
 """
 
 import dataclasses
 import math
+from typing import NamedTuple
 
 import numpy as np
 
 PADDING, UNKNOWN, START, END = range(4)
 
 
+class Special(NamedTuple):
+    """Special ids of a model."""
+
+    padding: int = PADDING
+    unknown: int = UNKNOWN
+    start: int = START
+    end: int = END
+
+
+DEFAULT = Special()
+
+
 @dataclasses.dataclass(frozen=True)
 class Rules:
-    """What a row may choose: its controls, the tokens that it begins with, and its lengths."""
+    """Constraints, forced prefix, limits of the length and special ids of a row."""
 
-    controls: tuple = ()
+    constraints: tuple = ()
     prefix: tuple = ()
     minimum: int = 1
     maximum: int = 8
+    special: Special = DEFAULT
 
 
 @dataclasses.dataclass(frozen=True)
 class Hypothesis:
-    """Tokens, the sum that search ranks by, the model's own sum, and what was attended to."""
+    """Tokens, the sum that a search ranks by, the model's own sum, and the attention."""
 
     ids: tuple = ()
     total: float = 0.0
@@ -38,7 +52,7 @@ class Hypothesis:
         return [int(np.argmax(weights)) for weights in self.attention]
 
 
-# --- what may follow, and at what price -----------------------------------------------------------
+# --- possible next tokens and their costs ---------------------------------------------------------
 
 
 def log_softmax(logits):
@@ -48,41 +62,41 @@ def log_softmax(logits):
 
 
 def forbidden_tokens(ids):
-    def control(log_probabilities, _):
+    def constraint(log_probabilities, _):
         changed = log_probabilities.copy()
         changed[list(ids)] = -math.inf
         return changed
 
-    return control
+    return constraint
 
 
-def no_repeat_ngram(n):
-    def control(log_probabilities, ids):
+def no_repeat_ngram(n, end=END):
+    def constraint(log_probabilities, ids):
         changed = log_probabilities.copy()
         seen = {ids[i : i + n] for i in range(len(ids) - n + 1)}
         for token in range(len(changed)):
             ngram = (*ids, token)[-n:]
-            if ngram in seen and token != END:
+            if ngram in seen and token != end:
                 changed[token] = -math.inf
         return changed
 
-    return control
+    return constraint
 
 
 def repetition_penalty(penalty):
-    def control(log_probabilities, ids):
+    def constraint(log_probabilities, ids):
         changed = log_probabilities.copy()
         for token in set(ids):
             changed[token] *= penalty
         return changed
 
-    return control
+    return constraint
 
 
 def bounds(
     source_tokens, maximum, minimum=1, maximum_ratio=None, maximum_margin=0, minimum_ratio=0
 ):
-    """A row's least and greatest number of chosen tokens, the end included."""
+    """Returns the minimum and maximum number of chosen tokens of a row, end id included."""
     if maximum_ratio is not None:
         maximum = min(maximum, math.floor(maximum_ratio * source_tokens + maximum_margin))
     maximum = max(1, maximum)
@@ -91,34 +105,37 @@ def bounds(
 
 
 def choices(log_probabilities, ids, rules):
-    """The changed log-probabilities `[V]` of what may follow `ids`; -inf for all else."""
+    """Returns the changed log-probabilities `[V]` of tokens that may follow `ids`, else -inf."""
     if len(ids) < len(rules.prefix):
         raise ValueError("There is no choice within the prefix.")
+    special = rules.special
     changed = log_probabilities
-    for control in rules.controls:
-        changed = control(changed, ids)
+    for constraint in rules.constraints:
+        changed = constraint(changed, ids)
     changed = changed.copy()
-    changed[[PADDING, START]] = -math.inf
+    for token in (special.padding, special.start):
+        if token != special.end:
+            changed[token] = -math.inf
     number = len(ids) - len(rules.prefix) + 1
     if number < rules.minimum:
-        changed[END] = -math.inf
+        changed[special.end] = -math.inf
     if number >= rules.maximum:
-        changed[np.arange(len(changed)) != END] = -math.inf
+        changed[:] = -math.inf
     if np.all(changed == -math.inf):
-        changed[END] = log_probabilities[END]
+        changed[special.end] = log_probabilities[special.end]  # forced, so no constraint changes it
     return changed
 
 
 def continuations(hypothesis, model, rules):
-    """What one step makes of a hypothesis: one hypothesis for each token that may follow."""
+    """Returns a hypothesis for each token that may follow."""
     logits, attention = model(hypothesis.ids)
     own = log_softmax(logits)
     t = len(hypothesis.ids)
     if t < len(rules.prefix):
-        prices = {rules.prefix[t]: (0.0, 0.0)}
+        costs = {rules.prefix[t]: (0.0, 0.0)}
     else:
         changed = choices(own, hypothesis.ids, rules)
-        prices = {
+        costs = {
             token: (changed[token], own[token])
             for token in range(len(changed))
             if changed[token] > -math.inf
@@ -126,11 +143,11 @@ def continuations(hypothesis, model, rules):
     return [
         Hypothesis(
             (*hypothesis.ids, token),
-            hypothesis.total + price,
-            hypothesis.log_probability + own_price,
+            hypothesis.total + cost,
+            hypothesis.log_probability + own_cost,
             (*hypothesis.attention, attention),
         )
-        for token, (price, own_price) in prices.items()
+        for token, (cost, own_cost) in costs.items()
     ]
 
 
@@ -146,7 +163,7 @@ def coverage(attention):
 
 
 def finished(hypothesis, rules, length_penalty, coverage_penalty=0.0):
-    """The hypothesis with its score."""
+    """Returns the hypothesis with its score."""
     length = len(hypothesis.ids) - len(rules.prefix)
     score = hypothesis.total / length_norm(length, length_penalty)
     if coverage_penalty:
@@ -155,7 +172,7 @@ def finished(hypothesis, rules, length_penalty, coverage_penalty=0.0):
 
 
 def is_over(hypothesis, rules):
-    return len(hypothesis.ids) > len(rules.prefix) and hypothesis.ids[-1] == END
+    return len(hypothesis.ids) > len(rules.prefix) and hypothesis.ids[-1] == rules.special.end
 
 
 def best_first(hypotheses):
@@ -166,7 +183,7 @@ def best_first(hypotheses):
 
 
 def follow(ids, model, rules, length_penalty=0.0, coverage_penalty=0.0):
-    """The hypothesis of given tokens; an error if one of them was not allowed."""
+    """Returns the hypothesis of given tokens; a KeyError if one of them is not allowed."""
     hypothesis = Hypothesis()
     for token in ids:
         allowed = {
@@ -177,7 +194,7 @@ def follow(ids, model, rules, length_penalty=0.0, coverage_penalty=0.0):
 
 
 def every_hypothesis(model, rules, length_penalty=0.0, coverage_penalty=0.0):
-    """All sequences that may be, best first."""
+    """Returns all possible hypotheses, best first."""
 
     def grown(hypothesis):
         for next_one in continuations(hypothesis, model, rules):
@@ -190,7 +207,7 @@ def every_hypothesis(model, rules, length_penalty=0.0, coverage_penalty=0.0):
 
 
 def greedy_search(model, rules, length_penalty=0.0):
-    """The hypothesis, and how close the closest of its decisions was."""
+    """Returns the hypothesis and the margin of its closest decision."""
     hypothesis, margin = Hypothesis(), math.inf
     while not is_over(hypothesis, rules):
         # `sorted` keeps the order of equals: the lowest id first.
@@ -206,16 +223,16 @@ def greedy_search(model, rules, length_penalty=0.0):
 def beam_search(
     model, rules, beams, n_best=1, length_penalty=0.0, coverage_penalty=0.0, stops_early=True
 ):
-    """The best hypotheses, best first, and how close the closest decision was."""
+    """Returns the best hypotheses, best first, and the margin of the closest decision."""
     live, done, margin = [Hypothesis()], [], math.inf
     while live:
-        # Places in order and tokens in order, and `sorted` keeps the order of equals.
+        # Beams in order and tokens in order, and `sorted` keeps the order of equals.
         candidates = sorted(
-            (next_one for place in live for next_one in continuations(place, model, rules)),
+            (next_one for parent in live for next_one in continuations(parent, model, rules)),
             key=lambda candidate: -candidate.total,
         )
-        open_places = beams - len(done)
-        taken, left = candidates[:open_places], candidates[open_places:]
+        free_beams = beams - len(done)
+        taken, left = candidates[:free_beams], candidates[free_beams:]
         if left:
             margin = min(margin, taken[-1].total - left[0].total)
         live = []
@@ -226,16 +243,16 @@ def beam_search(
                 live.append(candidate)
         done = best_first(done)
         if stops_early and live and len(done) >= n_best:
-            hope = live[0].total / length_norm(rules.maximum, length_penalty)
-            margin = min(margin, abs(done[n_best - 1].score - hope))
-            if done[n_best - 1].score >= hope:
+            reachable = live[0].total / length_norm(rules.maximum, length_penalty)
+            margin = min(margin, abs(done[n_best - 1].score - reachable))
+            if done[n_best - 1].score >= reachable:
                 break
     ranked = [hypothesis.score for hypothesis in done[: n_best + 1]]
     return done[:n_best], min([margin, *-np.diff(ranked)])
 
 
 def drawing_probabilities(changed, temperature=1.0, top_k=None, top_p=None):
-    """The probabilities `[V]` that sampling draws from."""
+    """Returns the probabilities `[V]` that sampling draws from."""
     changed = changed / temperature
     best = np.argsort(-changed, kind="stable")
     if top_k is not None:

@@ -1,4 +1,4 @@
-"""Beam search against the reference, against enumeration, and against itself."""
+"""Beam search compared with the reference, with enumeration, and with itself."""
 
 import hypothesis
 import hypothesis.strategies as st
@@ -8,13 +8,13 @@ import pytest
 from keras_transformer.decoding import BeamSearch, GreedySearch, LengthLimits
 from tests.decoding import reference
 from tests.decoding.agreement import assert_agrees, assert_same_found, found_ids, row_of
-from tests.decoding.lengths import at_most
 from tests.decoding.reference import END, Rules
 from tests.decoding.toy_models import (
     GROUPS,
     PHASES,
     TableModel,
     Tables,
+    at_most,
     random_sources,
     random_tables,
     row_model,
@@ -36,7 +36,7 @@ def beam_settings(draw):
     }
 
 
-# Each example is a search of its own: to shrink a failing one would take minutes.
+# Each example is a whole search: shrinking a failing one would take minutes.
 @hypothesis.settings(max_examples=20, phases=[hypothesis.Phase.generate])
 @hypothesis.given(
     settings=beam_settings(),
@@ -47,7 +47,7 @@ def beam_settings(draw):
     shares_memory=st.booleans(),
     seed=st.integers(0, 10**6),
 )
-def test_finds_what_the_reference_finds(
+def test_beam_search_equals_reference(
     settings, maximum, minimum, vocabulary, end, shares_memory, seed
 ):
     tables = random_tables(seed, vocabulary, end=end)
@@ -65,8 +65,8 @@ def test_finds_what_the_reference_finds(
 @pytest.mark.parametrize(
     ("penalties", "n_best"), [((0.0, 0.0), 40), ((0.6, 0.0), 1), ((1.0, 0.3), 40), ((3.0, 0.0), 1)]
 )
-def test_enough_beams_are_enumeration(penalties, n_best):
-    """Four tokens may be chosen: 1 + 3 + 9 + 27 sequences of at most four."""
+def test_beam_search_with_enough_beams_equals_enumeration(penalties, n_best):
+    """Four tokens are allowed: 1 + 3 + 9 + 27 sequences of at most four."""
     tables, sources = random_tables(3, vocabulary=6), random_sources(3, rows=8, vocabulary=6)
     search = BeamSearch(
         beams=40,
@@ -89,8 +89,8 @@ def test_enough_beams_are_enumeration(penalties, n_best):
 @pytest.mark.parametrize(
     ("length_penalty", "coverage_penalty"), [(0.0, 0.0), (0.6, 0.5), (3.0, 0.0)]
 )
-def test_one_beam_is_greedy_search(length_penalty, coverage_penalty):
-    """Whatever the penalties: there is nothing to choose between."""
+def test_beam_search_with_one_beam_equals_greedy_search(length_penalty, coverage_penalty):
+    """For all penalties: there is only one hypothesis."""
     model, sources = TableModel(random_tables(4)), random_sources(4, rows=16)
     lengths = at_most(9)
     greedy = GreedySearch(length_penalty=length_penalty, lengths=lengths)(model, source=sources)
@@ -106,8 +106,8 @@ def test_one_beam_is_greedy_search(length_penalty, coverage_penalty):
 @pytest.mark.parametrize(
     ("beams", "n_best", "length_penalty"), [(2, 1, 0.0), (4, 1, 0.6), (5, 2, 2.0), (4, 4, 0.6)]
 )
-def test_stopping_early_loses_nothing(beams, n_best, length_penalty):
-    """The reference goes on until no hypothesis is left, and finds nothing better."""
+def test_beam_search_that_stops_early_loses_no_hypothesis(beams, n_best, length_penalty):
+    """The reference continues until no hypothesis is left, and finds nothing better."""
     settings = {"beams": beams, "n_best": n_best, "length_penalty": length_penalty}
     tables, sources = random_tables(5, end=1.0), random_sources(5, rows=24)
     expected = expected_of(tables, sources, Rules(maximum=10), stops_early=False, **settings)
@@ -115,8 +115,8 @@ def test_stopping_early_loses_nothing(beams, n_best, length_penalty):
     assert_agrees(found, expected, n_best)
 
 
-def test_a_finished_hypothesis_is_never_displaced():
-    """The end at once has 0.4; every longer text is worse, and there are many of them."""
+def test_beam_search_never_displaces_finished_hypothesis():
+    """The empty text has probability 0.4; every longer text is less likely, but there are many."""
     vocabulary = 8
     likely = np.full(vocabulary, 0.12)
     likely[[0, 1, 2]], likely[END] = 1e-4, 0.4
@@ -135,8 +135,8 @@ def test_a_finished_hypothesis_is_never_displaced():
         np.testing.assert_allclose(found.score, [[wanted]], atol=1e-5)
 
 
-def test_more_to_find_does_not_change_the_best():
-    """With all places asked for there is no early stop; the best stays the best."""
+def test_beam_search_with_larger_n_best_keeps_the_best():
+    """With `n_best` equal to `beams` the search cannot stop early."""
     model, sources = TableModel(random_tables(6)), random_sources(6, rows=16)
     best, all_four = (
         BeamSearch(beams=4, n_best=n_best, lengths=at_most(9))(model, source=sources)
@@ -147,8 +147,8 @@ def test_more_to_find_does_not_change_the_best():
 
 
 @pytest.mark.parametrize(("shares_memory", "coverage_penalty"), [(True, 0.0), (False, 0.4)])
-def test_a_batch_is_each_row_alone(shares_memory, coverage_penalty):
-    """Rows of mixed lengths; alone, a row has no padding."""
+def test_beam_search_of_batch_equals_each_row_alone(shares_memory, coverage_penalty):
+    """Rows have several lengths; alone, a row has no padding."""
     model, sources = TableModel(random_tables(7), shares_memory), random_sources(7, rows=4)
     search = BeamSearch(
         beams=3,
@@ -163,8 +163,8 @@ def test_a_batch_is_each_row_alone(shares_memory, coverage_penalty):
         assert_same_found(alone, row_of(together, row))
 
 
-def test_what_hypotheses_share_is_kept_once():
-    """The state's "memory" has a row for each source, not for each hypothesis, in every step."""
+def test_beam_search_does_not_repeat_memory():
+    """The state's "memory" has a row for each source, not for each hypothesis."""
     seen = []
 
     class WatchedModel(TableModel):
@@ -178,8 +178,8 @@ def test_what_hypotheses_share_is_kept_once():
     assert seen == [(12, groups)] * 4
 
 
-def test_fewer_hypotheses_than_asked_for():
-    """With one token to choose there is only the end; with two there are 1 + 3."""
+def test_beam_search_marks_missing_hypotheses():
+    """One token allows only the end id; two tokens allow 1 + 3 hypotheses."""
     tables, sources = random_tables(8, vocabulary=6), random_sources(8, rows=4, vocabulary=6)
     settings = {"beams": 6, "n_best": 6, "length_penalty": 0.6}
     for maximum, count in ((1, 1), (2, 4)):
@@ -193,8 +193,8 @@ def test_fewer_hypotheses_than_asked_for():
         assert np.all(found.score[:, count:] == -np.inf)
 
 
-def test_equals_go_by_place_and_then_by_id():
-    """A model that finds everything equally likely: all sums of a step are the same."""
+def test_beam_search_breaks_ties_by_beam_then_id():
+    """All tokens are equally likely, so all sums of a step are equal."""
     vocabulary = 7
     tables = Tables(
         np.zeros((GROUPS, *[vocabulary] * 3), "float32"),
@@ -208,7 +208,7 @@ def test_equals_go_by_place_and_then_by_id():
     assert found_ids(found) == [[each.ids for each in row] for row, _ in expected]
 
 
-def test_alignment_only_when_asked_for():
+def test_beam_search_returns_alignment_only_if_requested():
     model, sources = TableModel(random_tables(9)), random_sources(9, rows=2)
     assert BeamSearch(lengths=at_most(3))(model, source=sources).alignment is None
     asked = BeamSearch(lengths=at_most(3), with_alignment=True)(model, source=sources)
@@ -216,11 +216,11 @@ def test_alignment_only_when_asked_for():
     assert asked.alignment.dtype == "int32"
 
 
-def test_coverage_prefers_what_looks_at_all_of_the_source():
-    """Two texts, equally likely: token 4 looks at the first source token again, 5 at the second."""
+def test_coverage_penalty_prefers_attention_to_whole_source():
+    """Of two equally likely texts, one attends to the first source token twice."""
     vocabulary = 6
     logits = np.full((GROUPS, *[vocabulary] * 3), -20, "float32")
-    logits[:, 2, 2, [4, 5]] = 0.1, 0.0  # after the start: 4 is a little likelier
+    logits[:, 2, 2, [4, 5]] = 0.1, 0.0  # after the start id: 4 is slightly more likely
     logits[:, 2, 4:, END] = 0.0
     attention = np.zeros((GROUPS, vocabulary, vocabulary, 8), "float32")
     attention[:, 2, 2, 0] = attention[:, 2, 4, 0] = attention[:, 2, 5, 1] = 9

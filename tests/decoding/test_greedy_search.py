@@ -1,4 +1,4 @@
-"""Greedy search against the reference."""
+"""Greedy search compared with the reference."""
 
 import hypothesis
 import hypothesis.strategies as st
@@ -7,7 +7,6 @@ import numpy as np
 from keras_transformer.decoding import GreedySearch
 from tests.decoding import reference
 from tests.decoding.agreement import assert_agrees, assert_same_found, found_ids, row_of
-from tests.decoding.lengths import at_most
 from tests.decoding.reference import END, Rules
 from tests.decoding.toy_models import (
     GROUPS,
@@ -15,13 +14,14 @@ from tests.decoding.toy_models import (
     PromptModel,
     TableModel,
     Tables,
+    at_most,
     random_sources,
     random_tables,
     row_model,
 )
 
 
-# Each example is a search of its own: to shrink a failing one would take minutes.
+# Each example is a whole search: shrinking a failing one would take minutes.
 @hypothesis.settings(max_examples=10, phases=[hypothesis.Phase.generate])
 @hypothesis.given(
     length_penalty=st.sampled_from([0.0, 0.6, 2.0]),
@@ -31,7 +31,7 @@ from tests.decoding.toy_models import (
     shares_memory=st.booleans(),
     seed=st.integers(0, 10**6),
 )
-def test_finds_what_the_reference_finds(length_penalty, maximum, minimum, end, shares_memory, seed):
+def test_greedy_search_equals_reference(length_penalty, maximum, minimum, end, shares_memory, seed):
     tables, sources = random_tables(seed, end=end), random_sources(seed, rows=24)
     minimum = min(minimum, maximum)
     rules = Rules(minimum=minimum, maximum=maximum)
@@ -45,8 +45,7 @@ def test_finds_what_the_reference_finds(length_penalty, maximum, minimum, end, s
     assert_agrees(search(TableModel(tables, shares_memory), source=sources), expected)
 
 
-def test_prompts_of_mixed_lengths():
-    """Without a source: each row goes on from its own prompt, as if it were alone."""
+def test_greedy_search_of_prompts_equals_each_prompt_alone():
     tables, prompts = random_tables(2), [(), (4,), (5, 6, 4, 4, 1), (6, 5)]
     padded = np.zeros((4, 5), "int32")
     expected = []
@@ -63,8 +62,8 @@ def test_prompts_of_mixed_lengths():
         assert_same_found(alone, row_of(found, row))
 
 
-def test_the_lowest_id_wins_among_equals():
-    """Padding and start, which are lower still, are never chosen, however likely."""
+def test_greedy_search_breaks_ties_by_lowest_id():
+    """Padding and start ids, which are lower, are never chosen, however likely."""
     vocabulary = 7
     logits = np.zeros((GROUPS, *[vocabulary] * 3), "float32")
     logits[..., [0, 2]] = 9
@@ -73,12 +72,12 @@ def test_the_lowest_id_wins_among_equals():
     search = GreedySearch(lengths=at_most(4))
     found = search(TableModel(tables), source=[[5, END]])
     assert found_ids(found) == [[(4, 4, 4, END)]]
-    # The probability of what may not be chosen is not shared out among the rest.
+    # The probability of forbidden tokens is not redistributed.
     own = reference.log_softmax(logits[0, 0, 0])
     np.testing.assert_allclose(found.log_probability, [[3 * own[4] + own[END]]], rtol=1e-6)
 
 
-def test_an_empty_text_is_allowed_unless_forbidden():
+def test_greedy_search_returns_empty_text_unless_below_minimum():
     tables, sources = random_tables(3, end=20.0), random_sources(3, rows=3)
     at_once = GreedySearch(lengths=at_most(5))(TableModel(tables), source=sources)
     assert found_ids(at_once) == [[(END,)]] * 3

@@ -1,4 +1,4 @@
-"""The real models in the searches: step by step with a cache, as with whole passes."""
+"""Searches with real models: steps with a cache compared with whole forward passes."""
 
 import dataclasses
 
@@ -13,7 +13,7 @@ from keras_transformer.decoding import (
     NoRepeatNgram,
     SamplingSearch,
 )
-from keras_transformer.layers.kv_cache import GrowingCache
+from keras_transformer.layers.kv_cache import GrowingKVCache
 from keras_transformer.models import (
     ConvolutionalSeq2Seq,
     LanguageModel,
@@ -22,8 +22,8 @@ from keras_transformer.models import (
 )
 from tests.decoding import reference
 from tests.decoding.agreement import assert_agrees, assert_follows, assert_same_found, row_of
-from tests.decoding.lengths import at_most
-from tests.decoding.reference import START, Rules
+from tests.decoding.reference import DEFAULT, START, Rules, Special
+from tests.decoding.toy_models import at_most
 
 SIZES = {
     "vocabulary_size": 11,
@@ -40,12 +40,12 @@ LENGTHS = LengthLimits(maximum=5, maximum_ratio=1.0, maximum_margin=2)
 
 
 def made(model_class, depth=1, **settings):
-    """A small model with random weights that are large enough for opinions of its own."""
+    """Returns a small model whose random weights are large enough for distinct predictions."""
     config_class = model_class.config_class
     fields = {field.name for field in dataclasses.fields(config_class)}
     sizes = {name: value for name, value in SIZES.items() if name in fields}
     depths = dict.fromkeys(config_class.depth_fields, depth)
-    model = model_class(config_class(**{**sizes, **depths, **settings}))
+    model = model_class(**{**sizes, **depths, **settings})
     random = np.random.default_rng(5)
     for variable in model.trainable_variables:
         variable.assign(variable + random.normal(0, 0.4, variable.shape))
@@ -56,11 +56,10 @@ def name_of(settings):
     return "-".join(str(value) for value in settings.values()) or "default"
 
 
-def whole_passes(model, sources, with_attention=False):
-    """The reference's model for each row: the whole forward pass again for every token.
+def whole_passes(model, sources, with_attention=False, special=DEFAULT):
+    """Returns the reference's model for each row: a whole forward pass for every token.
 
-    The attention is that of the last block but one (or the only one), the mean
-    over its heads.
+    The attention is the mean over the heads of the second to last block, or of the only one.
     """
     row = tf.TensorSpec([1, None], tf.int32)
 
@@ -74,10 +73,10 @@ def whole_passes(model, sources, with_attention=False):
         return logits, tf.reduce_mean(weights[0, block, :, -1], axis=0)
 
     def row_model(source):
-        given = {} if source is None else {"source": source[None, source != 0]}
+        given = {} if source is None else {"source": source[None, source != special.padding]}
 
         def answer(ids):
-            logits, attention = last({**given, "target": np.array([[START, *ids]])})
+            logits, attention = last({**given, "target": np.array([[special.start, *ids]])})
             return logits.numpy(), attention.numpy()
 
         return answer
@@ -85,11 +84,11 @@ def whole_passes(model, sources, with_attention=False):
     return [row_model(source) for source in sources]
 
 
-def rules_of_sources():
+def rules_of_sources(special=DEFAULT):
     for source in SOURCES:
         tokens = np.count_nonzero(source)
         minimum, maximum = reference.bounds(tokens, 5, maximum_ratio=1.0, maximum_margin=2)
-        yield Rules(minimum=minimum, maximum=maximum)
+        yield Rules(minimum=minimum, maximum=maximum, special=special)
 
 
 def rules_of_prompts():
@@ -110,14 +109,12 @@ BEAMS = {"beams": 3, "n_best": 2, "length_penalty": 0.6}
         (Transformer, {"copies": True}),
         (RecurrentSeq2Seq, {"cell": "lstm", "depth": 2}),
         (RecurrentSeq2Seq, COVERING),
-        (ConvolutionalSeq2Seq, {"kernel_width": 3, "depth": 2}),
+        (ConvolutionalSeq2Seq, {"kernel_size": 3, "depth": 2}),
         (ConvolutionalSeq2Seq, {"copies": True}),
     ],
 )
-def test_beam_search_of_a_model_with_a_source(model_class, settings):
-    """Equal to whole passes, in coverage and alignment too; and each row alone, without padding,
-    equal to its row in the batch.
-    """
+def test_beam_search_of_seq2seq_model_equals_whole_passes(model_class, settings):
+    """Also with coverage and alignment; and each row alone, without padding, equals the batch."""
     model, penalties = made(model_class, **settings), {**BEAMS, "coverage_penalty": 0.3}
     models = whole_passes(model, SOURCES, with_attention=True)
     expected = [
@@ -133,18 +130,65 @@ def test_beam_search_of_a_model_with_a_source(model_class, settings):
     assert function.experimental_get_tracing_count() == 1
 
 
+SPECIAL = {
+    "padding-5": Special(padding=5),
+    "start-is-padding": Special(padding=10, unknown=1, start=10, end=0),  # as in Marian
+    "start-is-end": Special(padding=1, unknown=3, start=2, end=2),  # as in BART
+}
+
+
+@pytest.mark.parametrize("special", SPECIAL.values(), ids=SPECIAL.keys())
+@pytest.mark.parametrize(
+    ("model_class", "settings"),
+    [
+        (Transformer, {"positions": "learned"}),
+        (RecurrentSeq2Seq, {"attention": "additive", "copies": True}),
+        (ConvolutionalSeq2Seq, {"copies": True}),
+    ],
+)
+def test_beam_search_with_other_special_ids_equals_whole_passes(model_class, settings, special):
+    ids = {f"{name}_id": number for name, number in special._asdict().items()}
+    model = made(model_class, **settings, **ids)
+    pieces = np.setdiff1d(np.arange(11), special)
+    places = dict(enumerate(pieces.tolist(), start=4))
+    places |= {0: special.padding, 3: special.end}
+    sources = np.vectorize(lambda old: places.get(old, pieces[-1]))(SOURCES)
+    models = whole_passes(model, sources, with_attention=True, special=special)
+    expected = [
+        reference.beam_search(row, rules, **BEAMS)
+        for row, rules in zip(models, rules_of_sources(special), strict=True)
+    ]
+    search = BeamSearch(lengths=LENGTHS, with_alignment=True, **BEAMS)
+    found = search.function(model)(sources)
+    assert_agrees(found, expected, hypotheses=2, padding=special.padding)
+    if model_class is Transformer:
+        compiled = search.function(model, jit_compile=True)(sources)
+        assert_same_found(compiled, found, atol=1e-4)
+
+
+@pytest.mark.parametrize("model_class", [Transformer, LanguageModel])
+def test_start_id_that_equals_padding_id_is_attended_to(model_class):
+    ids = {"unknown_id": 1, "start_id": 10, "end_id": 0}
+    model = made(model_class, padding_id=10, **ids)
+    other = made(model_class, padding_id=9, **ids)
+    other.set_weights(model.get_weights())
+    inputs = {"source": np.array([[4, 5, 6, 0]]), "target": np.array([[10, 5, 6, 7]])}
+    inputs = {name: inputs[name] for name in model.input}
+    np.testing.assert_allclose(model(inputs), other(inputs), atol=1e-5)
+
+
 @pytest.mark.parametrize(
     "settings", [{"attention": "alibi"}, {"positions": "learned"}], ids=name_of
 )
-def test_beam_search_of_a_language_model(settings):
-    """Prompts of mixed lengths: equal to whole passes, and to each prompt alone."""
+def test_beam_search_of_language_model_equals_whole_passes(settings):
+    """Also each prompt alone equals its row in the batch."""
     model = made(LanguageModel, **settings)
     models = whole_passes(model, [None] * len(PROMPTS))
     expected = [
         reference.beam_search(row, rules, **BEAMS)
         for row, rules in zip(models, rules_of_prompts(), strict=True)
     ]
-    function = BeamSearch(lengths=LENGTHS, controls=[NoRepeatNgram(2)], **BEAMS).function(model)
+    function = BeamSearch(lengths=LENGTHS, constraints=[NoRepeatNgram(2)], **BEAMS).function(model)
     found = function(PADDED_PROMPTS)
     assert_agrees(found, expected, hypotheses=2)
     for row, prompt in enumerate(PROMPTS):
@@ -153,7 +197,7 @@ def test_beam_search_of_a_language_model(settings):
     assert function.experimental_get_tracing_count() == 1
 
 
-def test_greedy_search():
+def test_greedy_search_of_transformer_equals_whole_passes():
     model, expected = made(Transformer), []
     for row, rules in zip(whole_passes(model, SOURCES), rules_of_sources(), strict=True):
         best, margin = reference.greedy_search(row, rules, 0.6)
@@ -162,14 +206,13 @@ def test_greedy_search():
 
 
 @pytest.mark.parametrize("model_class", [Transformer, LanguageModel])
-def test_sampling(model_class):
-    """Drawn tokens are counted as whole passes count them."""
+def test_sampling_scores_equal_whole_passes(model_class):
     model = made(model_class)
     is_translation = model_class is Transformer
     inputs = {"source": SOURCES} if is_translation else {"prefix": PADDED_PROMPTS}
     rules = rules_of_sources() if is_translation else rules_of_prompts()
     controls = () if is_translation else (NoRepeatNgram(2),)
-    search = SamplingSearch(samples=3, length_penalty=0.6, lengths=LENGTHS, controls=controls)
+    search = SamplingSearch(samples=3, length_penalty=0.6, lengths=LENGTHS, constraints=controls)
     models = whole_passes(model, SOURCES if is_translation else [None] * len(PROMPTS))
     assert_follows(search(model, **inputs, seed=3), models, rules, 0.6)
 
@@ -195,7 +238,7 @@ def test_sampling(model_class):
         "language_model-sampling",
     ],
 )
-def test_compiled_by_xla(model_class, settings, search):
+def test_search_compiled_by_xla_equals_eager_search(model_class, settings, search):
     model = made(model_class, **settings)
     is_continued = model_class is LanguageModel
     inputs = {"prefix": PADDED_PROMPTS} if is_continued else {"source": SOURCES}
@@ -216,9 +259,9 @@ def test_compiled_by_xla(model_class, settings, search):
     ids=name_of,
 )
 @pytest.mark.parametrize("rows", [2, 6])
-def test_a_state_that_grows_is_one_with_room(settings, rows):
-    """For a few rows and for many, whose logits are made in two ways; a prompt first, with padding
-    in it, then token by token.
+def test_growing_cache_equals_fixed_cache(settings, rows):
+    """A padded prompt first, then token by token; the two numbers of rows compute logits in two
+    ways.
     """
     model, random = made(Transformer, depth=2, **settings), np.random.default_rng(2)
     memory = model.encode(random.integers(4, 11, (rows, 5)))
@@ -232,11 +275,11 @@ def test_a_state_that_grows_is_one_with_room(settings, rows):
         np.testing.assert_allclose(attention, expected_attention, atol=1e-5)
         lengths = {cache.key.shape[2] for cache in growing["layers"]}
         assert lengths == {growing["position"].numpy()}
-    assert fixed["layers"][0]["key"].shape[2] == 6
+    assert fixed["layers"][0].key.shape[2] == 6
 
 
-def test_the_cache_is_as_long_as_what_was_decoded():
-    """Whatever the longest length, here 200. Under XLA shapes stay."""
+def test_cache_is_as_long_as_decoded_text():
+    """Also with a maximum length of 200. Under XLA the cache has a fixed size."""
     model, lengths = made(Transformer), []
 
     class Watched:
@@ -247,7 +290,7 @@ def test_the_cache_is_as_long_as_what_was_decoded():
         def step(self, ids, state):
             logits, state = model.step(ids, state)
             cache = state["layers"][0]
-            grows = isinstance(cache, GrowingCache)
+            grows = isinstance(cache, GrowingKVCache)
             lengths.append(cache.key.shape[2] if grows else "fixed")
             return logits, state
 
@@ -259,8 +302,8 @@ def test_the_cache_is_as_long_as_what_was_decoded():
     assert set(lengths) == {"fixed"}
 
 
-def test_learned_positions_are_a_limit():
-    """The model can read 12 tokens, the start among them; the end it need not read."""
+def test_position_embedding_limits_length():
+    """The model can read 12 tokens, start id included; it need not read the end id."""
     model, expected = made(LanguageModel, positions="learned"), []
     for row, prompt in zip(whole_passes(model, [None] * len(PROMPTS)), PROMPTS, strict=True):
         rules = Rules(prefix=prompt, minimum=12 - len(prompt), maximum=12 - len(prompt))

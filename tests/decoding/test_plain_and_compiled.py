@@ -1,4 +1,4 @@
-"""Step by step, as a graph, and compiled by XLA: one search, one result."""
+"""Equal results of a search run eagerly, as a graph, and compiled by XLA."""
 
 import numpy as np
 import pytest
@@ -14,23 +14,25 @@ from keras_transformer.decoding import (
     SamplingSearch,
 )
 from tests.decoding.agreement import assert_same_found, assert_well_formed, found_ids
-from tests.decoding.lengths import at_most
 from tests.decoding.reference import END
 from tests.decoding.toy_models import (
     CountdownModel,
     PromptModel,
     TableModel,
     Tables,
+    at_most,
     random_sources,
     random_tables,
 )
 
 LENGTHS = LengthLimits(maximum=5, maximum_ratio=1.0, maximum_margin=2)
-CONTROLS = (NoRepeatNgram(2), RepetitionPenalty(1.3), ForbiddenTokens([5]))
+CONSTRAINTS = (NoRepeatNgram(2), RepetitionPenalty(1.3), ForbiddenTokens([5]))
 SEARCHES = {
     "greedy": GreedySearch(lengths=LENGTHS, with_alignment=True),
-    # Six places, of which a long prefix leaves five empty for many steps.
-    "beam": BeamSearch(beams=6, n_best=4, coverage_penalty=0.2, lengths=LENGTHS, controls=CONTROLS),
+    # Six beams, of which a long prefix leaves five unused for many steps.
+    "beam": BeamSearch(
+        beams=6, n_best=4, coverage_penalty=0.2, lengths=LENGTHS, constraints=CONSTRAINTS
+    ),
     "sampling": SamplingSearch(samples=2, top_k=4, top_p=0.9, lengths=LENGTHS),
 }
 every_search = pytest.mark.parametrize("search", SEARCHES.values(), ids=SEARCHES.keys())
@@ -41,8 +43,8 @@ PREFIX = np.array([[4, 6, 0, 0, 0, 0, 0, 0], [0] * 8, [6, 4, 6, 4, 6, 4, 6, 4], 
     ("kind", "jit_compile"),
     [("greedy", True), ("beam", False), ("beam", True), ("sampling", True)],
 )
-def test_compiled_is_eager(kind, jit_compile):
-    """Other models and sources with the same function: nothing of the first is frozen in it."""
+def test_compiled_search_equals_eager_search(kind, jit_compile):
+    """The same function with other models and sources: it contains no values of the first."""
     search = SEARCHES[kind]
     prefix = PREFIX if kind == "beam" else PREFIX[:, :1]
 
@@ -60,7 +62,7 @@ def test_compiled_is_eager(kind, jit_compile):
 
 
 @every_search
-def test_one_trace_for_all_lengths_and_batches(search):
+def test_function_is_traced_once_for_all_source_shapes(search):
     model = TableModel(random_tables(1))
     function = search.function(model)
     seeds = [tf.zeros([], spec.dtype) for spec in search.call_inputs.values()]
@@ -70,8 +72,8 @@ def test_one_trace_for_all_lengths_and_batches(search):
     assert function.experimental_get_tracing_count() == 1
 
 
-def test_one_trace_for_all_prompts():
-    search = BeamSearch(beams=3, n_best=2, lengths=LENGTHS, controls=CONTROLS)
+def test_function_is_traced_once_for_all_prompt_shapes():
+    search = BeamSearch(beams=3, n_best=2, lengths=LENGTHS, constraints=CONSTRAINTS)
     model = PromptModel(random_tables(1))
     function = search.function(model)
     for prompts in (PREFIX[:2, :3], PREFIX[:, :0], PREFIX[:0]):
@@ -81,9 +83,9 @@ def test_one_trace_for_all_prompts():
 
 
 @every_search
-@pytest.mark.parametrize("width", [0, 4])
-def test_an_empty_batch_gives_nothing(search, width):
-    empty = np.zeros((0, width), "int32")
+@pytest.mark.parametrize("length", [0, 4])
+def test_search_of_empty_batch_returns_no_rows(search, length):
+    empty = np.zeros((0, length), "int32")
     found = search(TableModel(random_tables(1)), source=empty)
     assert_well_formed(found, hypotheses=found.ids.shape[1])
     assert found_ids(found) == []
@@ -99,8 +101,8 @@ def test_an_empty_batch_gives_nothing(search, width):
     ],
     ids=lambda value: value if isinstance(value, str) else type(value).__name__,
 )
-def test_stops_as_soon_as_all_rows_are_done(search, mode):
-    """Of three rows the longest says seven tokens and the end: eight steps, not two hundred."""
+def test_search_stops_when_all_rows_are_done(search, mode):
+    """The longest of three rows has seven tokens and the end id: eight steps, not 200."""
     model, sources = CountdownModel(), tf.constant([[4], [7], [1]])
 
     def run():

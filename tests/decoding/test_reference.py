@@ -1,4 +1,4 @@
-"""The reference itself, against numbers done by hand and against enumeration."""
+"""The reference compared with hand calculations and with enumeration."""
 
 import math
 
@@ -11,14 +11,14 @@ from tests.decoding.toy_models import random_sources, random_tables, row_model
 
 
 def fixed_model(*probabilities):
-    """A model with the same probabilities after whatever tokens."""
+    """Returns a model with the same probabilities after any tokens."""
     return lambda ids: (np.log(np.array(probabilities)), None)
 
 
 HALF_END = fixed_model(1e-9, 1e-9, 1e-9, 0.5, 0.3, 0.2)
 
 
-def test_scores_by_hand():
+def test_reference_scores_equal_hand_calculation():
     """Wu et al. 2016, equation 14."""
     best, *_ = reference.every_hypothesis(HALF_END, Rules(maximum=1), length_penalty=0.6)
     assert best.ids == (END,)
@@ -32,30 +32,30 @@ def test_scores_by_hand():
     assert forced.score == pytest.approx(math.log(0.2 * 0.5) / (7 / 6))
 
 
-def test_coverage_by_hand():
+def test_reference_coverage_equals_hand_calculation():
     attention = [[0.5, 0.5, 0.0], [0.7, 0.1, 0.2]]
     assert reference.coverage(attention) == pytest.approx(math.log(0.6) + math.log(0.2))
     assert reference.coverage([[1.0, 0.0]]) == pytest.approx(math.log(1e-6))
 
 
-def test_controls_by_hand():
+def test_reference_constraints_equal_hand_calculation():
     flat = np.full(8, -2.0)
 
-    def banned(control, ids):
-        return np.flatnonzero(control(flat, ids) == -math.inf).tolist()
+    def excluded(constraint, ids):
+        return np.flatnonzero(constraint(flat, ids) == -math.inf).tolist()
 
-    assert banned(reference.forbidden_tokens([5, 7]), ()) == [5, 7]
-    assert banned(reference.no_repeat_ngram(2), (4, 5, 6, 4)) == [5]
-    assert banned(reference.no_repeat_ngram(2), (4, 4)) == [4]
-    assert banned(reference.no_repeat_ngram(3), (4, 5, 6, 4, 5)) == [6]
-    assert banned(reference.no_repeat_ngram(3), (4, 5)) == []
-    assert banned(reference.no_repeat_ngram(1), (4, 7, END)) == [4, 7]
+    assert excluded(reference.forbidden_tokens([5, 7]), ()) == [5, 7]
+    assert excluded(reference.no_repeat_ngram(2), (4, 5, 6, 4)) == [5]
+    assert excluded(reference.no_repeat_ngram(2), (4, 4)) == [4]
+    assert excluded(reference.no_repeat_ngram(3), (4, 5, 6, 4, 5)) == [6]
+    assert excluded(reference.no_repeat_ngram(3), (4, 5)) == []
+    assert excluded(reference.no_repeat_ngram(1), (4, 7, END)) == [4, 7]
     assert reference.repetition_penalty(1.5)(flat, (4, 6, 4)).tolist() == [
         *(-2, -2, -2, -2, -3, -2, -3, -2)
     ]
 
 
-def test_lengths_by_hand():
+def test_reference_lengths_equal_hand_calculation():
     assert reference.bounds(10, maximum=8) == (1, 8)
     assert reference.bounds(10, maximum=99, maximum_ratio=0.75, maximum_margin=2) == (1, 9)
     assert reference.bounds(10, maximum=8, minimum=2, minimum_ratio=0.35) == (3, 8)
@@ -63,7 +63,7 @@ def test_lengths_by_hand():
     assert reference.bounds(0, maximum=8, maximum_ratio=1.0) == (1, 1)
 
 
-def test_probabilities_of_sampling_by_hand():
+def test_reference_sampling_probabilities_equal_hand_calculation():
     logits = np.log([0.5, 0.3, 0.15, 0.05])
     draw = reference.drawing_probabilities
     np.testing.assert_allclose(draw(logits), [0.5, 0.3, 0.15, 0.05])
@@ -76,8 +76,8 @@ def test_probabilities_of_sampling_by_hand():
 
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("penalties", [(0.0, 0.0), (0.6, 0.0), (1.5, 0.3)])
-def test_a_beam_of_everything_is_enumeration(seed, penalties):
-    """Five tokens may be chosen: 1 + 4 + 16 + 64 sequences of at most four."""
+def test_reference_beam_search_with_all_beams_equals_enumeration(seed, penalties):
+    """Five tokens are allowed: 1 + 4 + 16 + 64 sequences of at most four."""
     [source] = random_sources(seed, rows=1)
     model, rules = row_model(random_tables(seed), source), Rules(maximum=4)
     everything = reference.every_hypothesis(model, rules, *penalties)
@@ -92,7 +92,7 @@ def test_a_beam_of_everything_is_enumeration(seed, penalties):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_one_beam_is_greedy(seed):
+def test_reference_beam_search_with_one_beam_equals_greedy_search(seed):
     [source] = random_sources(seed, rows=1)
     model = row_model(random_tables(seed), source)
     [beam], _ = reference.beam_search(model, Rules(), 1, 1, 0.6)

@@ -1,4 +1,4 @@
-"""Sampling: what is drawn, how often, and from which seed."""
+"""Sampling: draws, their frequencies and their seeds."""
 
 import numpy as np
 import pytest
@@ -12,12 +12,12 @@ from tests.decoding.agreement import (
     assert_well_formed,
     found_ids,
 )
-from tests.decoding.lengths import at_most
 from tests.decoding.reference import END, Rules
 from tests.decoding.toy_models import (
     CountdownModel,
     PromptModel,
     TableModel,
+    at_most,
     random_sources,
     random_tables,
     row_model,
@@ -35,7 +35,7 @@ def sampling(maximum=6, **settings):
 # --- seeds ----------------------------------------------------------------------------------------
 
 
-def test_a_seed_repeats_and_another_differs():
+def test_sampling_with_same_seed_repeats_draws():
     search = sampling(samples=4)
     first, again, other = (search(MODEL, SOURCES, seed=seed) for seed in (7, 7, 8))
     assert_same_found(first, again, atol=0)
@@ -43,8 +43,8 @@ def test_a_seed_repeats_and_another_differs():
     assert sum(differing) >= 4
 
 
-def test_rows_do_not_influence_each_other():
-    """Other neighbors, more or fewer of them, and a row's draws are the same."""
+def test_sampling_of_row_ignores_other_rows():
+    """A row's draws are the same with other rows in the batch, more or fewer."""
     search = sampling(samples=3)
     together = found_ids(search(MODEL, SOURCES, seed=7))
     other_neighbors = SOURCES[[0, 4, 2, 1, 3]]
@@ -53,20 +53,20 @@ def test_rows_do_not_influence_each_other():
     assert found_ids(search(MODEL, SOURCES[:2], seed=7)) == together[:2]
 
 
-def test_a_part_of_a_batch_draws_what_it_drew_in_the_whole():
+def test_sampling_of_part_with_row_numbers_equals_whole_batch():
     search = sampling(samples=3)
     together = found_ids(search(MODEL, SOURCES, seed=7))
     part = search(MODEL, SOURCES[[3, 1]], seed=7, rows=tf.constant([3, 1]))
     assert found_ids(part) == [together[3], together[1]]
 
 
-def test_equal_rows_draw_each_for_itself():
+def test_sampling_of_equal_rows_draws_independently():
     same = np.repeat(SOURCES[:1], 12, axis=0)
     found = found_ids(sampling()(MODEL, same, seed=7))
     assert len({row[0] for row in found}) > 6
 
 
-# --- what is drawn --------------------------------------------------------------------------------
+# --- draws ----------------------------------------------------------------------------------------
 
 SETTINGS = [
     {},
@@ -84,10 +84,10 @@ def name_of(settings):
 
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=name_of)
-def test_frequencies_are_the_probabilities(settings):
+def test_sampling_frequencies_equal_probabilities(settings):
     """Chi-square of the first two tokens of 6,000 texts, drawn in one batch.
 
-    The second token is where rows would show that they share their draws with the first one.
+    The second token would show rows that share their draws with the first one.
     """
     source, draws = SOURCES[0], 6000
     found = sampling(maximum=3, samples=draws // 20, **settings)(
@@ -111,8 +111,8 @@ def test_frequencies_are_the_probabilities(settings):
 
 
 @pytest.mark.parametrize("distance", [1, 1000])
-def test_rows_are_independent(distance):
-    """Chi-square of the pairs that two rows draw, 3,000 of them."""
+def test_sampling_of_two_rows_is_independent(distance):
+    """Chi-square of 3,000 pairs that two rows draw."""
     rows = 3000 + distance
     found = sampling(maximum=2)(MODEL, np.repeat(SOURCES[:1], rows, axis=0), seed=6)
     first = found.ids[:, 0, 0].numpy()
@@ -133,8 +133,8 @@ def drawn_from(model, rules, ids, settings):
     return reference.drawing_probabilities(changed, **settings)
 
 
-def test_what_has_no_probability_is_never_drawn():
-    """A large vocabulary needs many random numbers: sixty million here, and none too extreme."""
+def test_sampling_never_draws_improbable_token():
+    """A large vocabulary needs many random numbers, here sixty million; none may be too extreme."""
     model = CountdownModel(vocabulary=2**15)
 
     @tf.function
@@ -146,7 +146,7 @@ def test_what_has_no_probability_is_never_drawn():
 
 
 def assert_chi_square(counts, expected, draws):
-    """Cells that should hold fewer than five are taken together."""
+    """Checks counts; cells with fewer than five expected draws are merged."""
     assert all(counts[cell] == 0 for cell, p in expected.items() if p == 0)
     rare = {cell for cell, p in expected.items() if 0 < p * draws < 5}
     cells = [(counts[cell], p * draws) for cell, p in expected.items() if p and cell not in rare]
@@ -162,8 +162,8 @@ def assert_chi_square(counts, expected, draws):
 
 
 @pytest.mark.parametrize("settings", [SETTINGS[0], SETTINGS[-1]], ids=name_of)
-def test_samples_are_scored_as_in_the_other_searches(settings):
-    """The score is that of the tokens; temperature and cuts only choose them. Best first."""
+def test_sampling_scores_equal_log_probabilities(settings):
+    """Temperature, `top_k` and `top_p` change the choice of tokens, not their scores."""
     search = sampling(samples=6, length_penalty=0.6, with_alignment=True, **settings)
     found = search(MODEL, SOURCES, seed=3)
     assert_well_formed(found, hypotheses=6)
@@ -172,7 +172,7 @@ def test_samples_are_scored_as_in_the_other_searches(settings):
 
 
 @pytest.mark.parametrize("settings", [{"temperature": 0.0}, {"top_k": 1}, {"top_p": 1e-9}])
-def test_no_choice_is_greedy_search(settings):
+def test_sampling_of_one_candidate_equals_greedy_search(settings):
     greedy = GreedySearch(lengths=at_most(6))(MODEL, source=SOURCES)
     found = sampling(samples=2, **settings)(MODEL, SOURCES, seed=3)
     for place in range(2):
@@ -181,8 +181,7 @@ def test_no_choice_is_greedy_search(settings):
         np.testing.assert_allclose(found.score[:, place], greedy.score[:, 0], atol=1e-5)
 
 
-def test_prompts():
-    """Rows of mixed prompts: forced tokens first, then draws within the rules."""
+def test_sampling_of_prompts_follows_constraints():
     prompts = [(), (4, 5, 6), (7,)]
     padded = np.array([[0, 0, 0], [4, 5, 6], [7, 0, 0]])
     search = sampling(maximum=5, samples=3, length_penalty=0.6)

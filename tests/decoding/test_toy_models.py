@@ -1,4 +1,4 @@
-"""The toy models, in each way of running them, say what the reference is told they say."""
+"""The toy models compared with the functions that the reference uses."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ TOKENS = np.array([[4, 5, 3, 6, 4, 1], [6, 6, 5, 4, 4, 5], [1, 4, 5, 6, 6, 4]]) 
 @pytest.mark.parametrize(
     ("shares_memory", "mode"), [(True, "eager"), (False, "graph"), (True, "xla")]
 )
-def test_a_table_model_is_its_rows(shares_memory, mode):
+def test_table_model_equals_its_row_models(shares_memory, mode):
     def steps(tables, sources):
         model = TableModel(tables, shares_memory)
         state = model.initial_state(model.encode(sources), max_length=4)
@@ -47,7 +47,7 @@ def test_a_table_model_is_its_rows(shares_memory, mode):
             assert np.all(attention[r, length:] == 0)
 
 
-def test_a_prompt_model_has_no_source():
+def test_prompt_model_equals_row_model_without_source():
     model = PromptModel(TABLES)
     state = model.initial_state(2, max_length=2)
     _, state = model.step(tf.constant([START, START]), state)

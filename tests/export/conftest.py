@@ -1,4 +1,4 @@
-"""What is dear to make: the small export, of which tests get copies to damage, and signatures."""
+"""Expensive fixtures: the small export, copies of it to damage, and signatures in memory."""
 
 import shutil
 
@@ -12,19 +12,19 @@ from tests.export.small_export import write_small_export
 
 @pytest.fixture(scope="session")
 def written_export(tmp_path_factory):
-    """Nobody changes this one."""
+    """The small export; tests must not change it."""
     return write_small_export(tmp_path_factory.mktemp("exports") / "small" / "1")
 
 
 @pytest.fixture(scope="session")
 def other_export(tmp_path_factory):
-    """The same graph but for a vocabulary of another size."""
+    """The same graph with a vocabulary of another size."""
     return write_small_export(tmp_path_factory.mktemp("exports") / "other" / "1", rows=9)
 
 
 @pytest.fixture
 def export(written_export, tmp_path):
-    """A copy to damage: <tmp_path>/small/1."""
+    """A copy of the small export that a test may damage: <tmp_path>/small/1."""
     return shutil.copytree(written_export, tmp_path / "small" / "1")
 
 

@@ -1,6 +1,6 @@
-"""A SavedModel in the shape of an export, of plain TensorFlow, for tests that break it.
+"""A SavedModel with the signatures of an export, made with plain TensorFlow, for tests to damage.
 
-It upper-cases texts, and looks words up in a vocabulary that stands in its graph.
+It converts texts to upper case, and looks words up in a vocabulary in its graph.
 """
 
 import pathlib
@@ -20,7 +20,7 @@ TARGETS = tf.TensorSpec([None], tf.string, name="target")
 
 
 class SmallModel(tf.Module):
-    """All six signatures, over one variable of `rows` rows."""
+    """A module with all six signatures and one variable of `rows` rows."""
 
     def __init__(self, rows=4):
         super().__init__()
@@ -29,7 +29,7 @@ class SmallModel(tf.Module):
         )
 
     def rows_of(self, texts):
-        """The vocabulary's place of each text, or the last one: int32 [B]."""
+        """Returns the index of each text in the vocabulary, or the last one: int32 [B]."""
         is_word = texts[:, tf.newaxis] == tf.constant(VOCABULARY)
         is_word = tf.concat([is_word[:, :-1], tf.ones_like(is_word[:, :1])], axis=1)
         return tf.argmax(is_word, axis=1, output_type=tf.int32)
@@ -85,7 +85,7 @@ INPUTS = {
 
 
 def golden_pairs(model, names):
-    """What the model in memory answers to `INPUTS`, in the form of the manifest."""
+    """Returns the answers of the model in memory to `INPUTS`, in the form of the manifest."""
     pairs = []
     for name in names:
         tensors = {key: tf.constant(value) for key, value in INPUTS[name].items()}
@@ -94,7 +94,7 @@ def golden_pairs(model, names):
 
 
 def manifest_content(golden, **changes):
-    """The content of a manifest of this TensorFlow and this package."""
+    """Returns the content of a manifest of this TensorFlow and this package."""
     return {
         "name": "small",
         "version": 1,

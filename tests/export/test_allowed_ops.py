@@ -1,4 +1,4 @@
-"""The list of allowed ops: each exists, none is dangerous, and our models need no others."""
+"""The list of allowed operations: all exist, none is dangerous, and our models need no others."""
 
 import pathlib
 import re
@@ -12,20 +12,20 @@ from tensorflow.python.framework import op_def_registry
 from keras_transformer.export import allowed_ops
 from keras_transformer.export.allowed_ops import check_ops
 from keras_transformer.layers.attention import MECHANISMS
-from keras_transformer.models import Transformer, TransformerConfig
+from keras_transformer.models import Transformer
 from keras_transformer.text import ByteTokenizer, learn_tokenizer
 from tests.export.small_export import TEXTS
 
 NOWHERE = pathlib.Path("nowhere")
 
 
-def test_every_op_on_the_list_exists():
+def test_allowed_ops_all_exist():
     missing = [op for op in allowed_ops.ALLOWED if op_def_registry.get(op) is None]
     assert not missing
     assert all(hasattr(tf.raw_ops, op) for op in allowed_ops.CORE)
 
 
-def test_the_ops_of_tensorflow_text_are_its_own():
+def test_tensorflow_text_ops_are_outside_core():
     libraries = pathlib.Path(tensorflow_text.__file__).parent.rglob("*.so")
     content = b"".join(path.read_bytes() for path in libraries)
     assert content
@@ -34,7 +34,7 @@ def test_the_ops_of_tensorflow_text_are_its_own():
         assert op.encode() in content
 
 
-def test_no_op_on_the_list_takes_a_file_or_an_address():
+def test_allowed_ops_have_no_file_or_address_argument():
     suspicious = re.compile("file|path|directory|address|url|descriptor|command")
     for op in allowed_ops.ALLOWED:
         definition = op_def_registry.get(op)
@@ -42,34 +42,34 @@ def test_no_op_on_the_list_takes_a_file_or_an_address():
         assert not [name for name in names if suspicious.search(name)], op
 
 
-def test_ops_with_state_are_known_by_name():
-    """All others can do nothing but compute, as far as TensorFlow itself knows."""
+def test_stateful_allowed_ops_are_known_by_name():
+    """TensorFlow marks all others as stateless."""
     stateful = {op for op in allowed_ops.ALLOWED if op_def_registry.get(op).is_stateful}
     known = allowed_ops.VARIABLES | allowed_ops.TABLES | allowed_ops.CONTROL_FLOW
     rest = stateful - known - allowed_ops.TENSORFLOW_TEXT
     assert rest == {"CheckNumerics", "CheckNumericsV2", "StatelessRandomGetAlg"}
 
 
-def test_outside_core():
+def test_outside_core_lists_tensorflow_text_ops():
     assert allowed_ops.outside_core({"MatMul": 3, "SentencepieceOp": 1}) == ["SentencepieceOp"]
 
 
 def meta_graph_of(function):
-    """The graph of a traced function, as a SavedModel would hold it."""
+    """Returns the graph of a traced function, as a SavedModel holds it."""
     return meta_graph_pb2.MetaGraphDef(graph_def=function.graph.as_graph_def())
 
 
 def small_transformer(attention):
     sizes = {"hidden_dim": 8, "intermediate_dim": 16, "num_heads": 2}
     layers = {"num_encoder_layers": 1, "num_decoder_layers": 1}
-    # One that cannot hide the future is the encoder's alone.
+    # A mechanism that cannot be causal is used in the encoder alone.
     decoder = None if MECHANISMS[attention].supports_causal else "scaled_dot_product"
     mechanisms = {"attention": attention, "decoder_attention": decoder}
-    return Transformer(TransformerConfig(vocabulary_size=40, **mechanisms, **sizes, **layers))
+    return Transformer(vocabulary_size=40, **mechanisms, **sizes, **layers)
 
 
 @pytest.mark.parametrize("attention", sorted(MECHANISMS))
-def test_every_attention_mechanism_is_allowed(attention):
+def test_check_ops_allows_every_attention_mechanism(attention):
     model = small_transformer(attention)
 
     @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32)])
@@ -83,7 +83,7 @@ def test_every_attention_mechanism_is_allowed(attention):
 
 
 @pytest.mark.filterwarnings("ignore:The .* vocabulary has:UserWarning")
-def test_every_tokenizer_is_allowed():
+def test_check_ops_allows_every_tokenizer():
     def silent(stage, done, total):
         """Shows no progress."""
 

@@ -1,4 +1,4 @@
-"""A version directory: complete and right, or not there."""
+"""Export into a version directory: complete and verified, or not there."""
 
 import json
 import resource
@@ -12,9 +12,17 @@ import tensorflow as tf
 from keras_transformer import TextEncoder
 from keras_transformer._utils.errors import UserError
 from keras_transformer.decoding import SearchSettings
-from keras_transformer.export import TrainedModel, export_model, exporting, open_text_model
+from keras_transformer.export import (
+    FORMATS,
+    ExportFormat,
+    TrainedModel,
+    export_model,
+    register_export_format,
+)
+from keras_transformer.export.formats import saved_model
 from keras_transformer.export.manifest import read_manifest
 from keras_transformer.export.saved_model_file import read_meta_graph
+from keras_transformer.inference import load
 from keras_transformer.text import ByteTokenizer, TokenizerPair
 from tests import phrases
 
@@ -24,8 +32,8 @@ TEXTS = [source for source, _ in phrases.make_pairs()[::9]] + ["", "Hund", "x" *
 
 @pytest.fixture
 def encoder():
-    """A model that knows nothing and exports fastest."""
-    model = TextEncoder.from_preset("tiny", num_layers=1, **phrases.SMALL)
+    """An untrained model that is exported quickly."""
+    model = TextEncoder.from_size("tiny", num_layers=1, **phrases.SMALL)
     return TrainedModel(model, TokenizerPair(ByteTokenizer()))
 
 
@@ -37,8 +45,8 @@ def attributes(directory):
     }
 
 
-def test_the_export_answers_as_the_model_in_memory(functions, phrases_export):
-    export = open_text_model(phrases_export)
+def test_export_gives_the_answers_of_the_model_in_memory(functions, phrases_export):
+    export = load(phrases_export)
     assert set(export.signatures) == SIGNATURES
     mine = functions["n_best"](text=tf.constant(TEXTS))
     theirs = export.signatures["n_best"](text=tf.constant(TEXTS))
@@ -46,7 +54,7 @@ def test_the_export_answers_as_the_model_in_memory(functions, phrases_export):
     np.testing.assert_allclose(mine["score"], theirs["score"], rtol=1e-5, atol=1e-5)
 
 
-def test_what_is_in_the_directory(phrases_export):
+def test_export_directory_holds_version_manifest_and_warmup(phrases_export):
     assert [path.name for path in phrases_export.iterdir()] == ["1"]
     version = phrases_export / "1"
     manifest = json.loads((version / "assets.extra" / "manifest.json").read_text())
@@ -70,22 +78,22 @@ def test_what_is_in_the_directory(phrases_export):
     assert (version / "assets.extra" / "tf_serving_warmup_requests").stat().st_size > 100
 
 
-def test_no_xla_by_default(phrases_export):
+def test_export_by_default_has_no_xla(phrases_export):
     """TensorFlow Serving refuses a graph with parts that XLA must compile."""
     assert "_XlaMustCompile" not in attributes(phrases_export / "1")
 
 
-def test_half_the_bytes_of_the_weights(bytes_export):
+def test_export_with_bfloat16_weights_has_half_the_size(bytes_export):
     weights = read_manifest(bytes_export / "7")["weights"]
     assert weights["dtype"] == "bfloat16"
-    assert weights["difference"]["texts"] == len(exporting.BUILT_IN_EXAMPLES)
+    assert weights["difference"]["texts"] == len(saved_model.BUILT_IN_EXAMPLES)
     assert 0 < weights["difference"]["largest_difference_of_scores"] < 0.5
     data = bytes_export / "7" / "variables" / "variables.data-00000-of-00001"
     assert data.stat().st_size < 2.5 * weights["parameters"]
 
 
-def test_portable(bytes_export, phrases_run, tmp_path):
-    """A model of bytes needs core TensorFlow alone, and Python without tensorflow_text loads it."""
+def test_portable_export_loads_without_tensorflow_text(bytes_export, phrases_run, tmp_path):
+    """It needs a tokenizer of bytes."""
     script = (
         "import sys, tensorflow as tf; f = tf.saved_model.load(sys.argv[1]).signatures;"
         "print(f['serving_default'](text=tf.constant(['a', '']))['text'].shape);"
@@ -102,29 +110,28 @@ def test_portable(bytes_export, phrases_run, tmp_path):
 
 
 @pytest.mark.slow
-def test_xla_is_in_the_graph_if_asked_for(tmp_path):
+def test_export_with_xla_has_xla_in_its_graph(tmp_path):
     search = SearchSettings(beams=1, max_length=4)
     path = export_model(phrases.make_bytes_model(), tmp_path / "fast", search=search, xla=True)
     assert "_XlaMustCompile" in attributes(path)
     assert json.loads((path / "assets.extra" / "manifest.json").read_text())["xla"]
 
 
-def test_other_answers_after_loading_leave_nothing_behind(encoder, tmp_path, monkeypatch):
-    """As if loading had changed the model: what is remembered is not what is answered."""
-    golden_pairs = exporting._golden_pairs
+def test_export_with_different_answers_leaves_nothing_behind(encoder, tmp_path, monkeypatch):
+    golden_pairs = saved_model.golden_pairs
 
     def misremembered(module, requests):
         pairs = golden_pairs(module, requests)
         pairs[0]["outputs"]["embedding"][2][0] += 0.1
         return pairs
 
-    monkeypatch.setattr(exporting, "_golden_pairs", misremembered)
-    with pytest.raises(RuntimeError, match="answers otherwise than the one in memory"):
+    monkeypatch.setattr(saved_model, "golden_pairs", misremembered)
+    with pytest.raises(RuntimeError, match="other answers"):
         export_model(encoder, tmp_path / "models" / "bytes")
     assert not (tmp_path / "models" / "bytes").exists()
 
 
-def test_a_full_disk_leaves_nothing_behind(encoder, tmp_path):
+def test_export_on_a_full_disk_leaves_nothing_behind(encoder, tmp_path):
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))
     try:
@@ -135,7 +142,7 @@ def test_a_full_disk_leaves_nothing_behind(encoder, tmp_path):
     assert not (tmp_path / "bytes").exists()
 
 
-def test_the_next_version(encoder, tmp_path):
+def test_export_takes_the_next_version_and_never_overwrites(encoder, tmp_path):
     directory = tmp_path / "encoder"
     (directory / "3").mkdir(parents=True)
     (directory / "latest").mkdir()
@@ -153,7 +160,9 @@ def test_the_next_version(encoder, tmp_path):
         ("a[1]/b", r"path with a \[ in it, as in /"),
     ],
 )
-def test_no_place_for_it(encoder, tmp_path, monkeypatch, place, message):
+def test_export_to_an_impossible_place_raises_an_error(
+    encoder, tmp_path, monkeypatch, place, message
+):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file").touch()
     with pytest.raises(UserError, match=message):
@@ -161,21 +170,8 @@ def test_no_place_for_it(encoder, tmp_path, monkeypatch, place, message):
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
-def test_an_export_has_its_own_search(phrases_export):
-    with pytest.raises(UserError, match="searches as it was told when it was made"):
-        open_text_model(phrases_export, beams=8)
-
-
-def test_a_run_takes_search_settings(phrases_run):
-    text_model = open_text_model(phrases_run, beams=2, max_length=3, length_penalty=None)
-    found = text_model.signatures["n_best"](text=tf.constant(["zwei rote Hunde"]))
-    assert found["text"].shape == (1, 2)
-    with pytest.raises(TypeError, match="beam_width"):
-        open_text_model(phrases_run, beam_width=3)
-
-
-def test_a_hostile_export_is_never_run(tmp_path):
-    """Its graph writes a file when it is called; opening refuses it before that."""
+def test_load_never_runs_a_hostile_export(tmp_path):
+    """The graph writes a file when it is called; loading refuses it before."""
 
     class Hostile(tf.Module):
         @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
@@ -187,11 +183,43 @@ def test_a_hostile_export_is_never_run(tmp_path):
     version = tmp_path / "hostile" / "1"
     tf.saved_model.save(module, str(version), signatures={"serving_default": module.serve})
     with pytest.raises(UserError, match=r"manifest"):
-        open_text_model(version)
+        load(version)
     assert not (tmp_path / "written").exists()
 
 
 @pytest.mark.parametrize("weights", ["int8", "float64"])
-def test_unknown_weights(encoder, tmp_path, weights):
+def test_export_with_unknown_weights_raises_an_error(encoder, tmp_path, weights):
     with pytest.raises(ValueError, match="`weights` must be one of"):
         export_model(encoder, tmp_path / "x", weights=weights)
+
+
+def test_export_takes_a_run_directory(encoder, tmp_path):
+    encoder.save(tmp_path / "run")
+    path = export_model(tmp_path / "run", tmp_path / "models" / "encoder", weights="bfloat16")
+    assert read_manifest(path)["kind"] == "TextEncoder"
+    assert read_manifest(path)["weights"]["dtype"] == "bfloat16"
+
+
+def test_export_in_a_registered_format_writes_its_files(encoder, tmp_path):
+    @register_export_format("note")
+    class Note(ExportFormat):
+        def __init__(self, trained, *, text):
+            super().__init__(trained)
+            self.text = text
+
+        def write(self, directory, name, version):
+            (directory / "note.txt").write_text(f"{name} {version}: {self.text}")
+
+    try:
+        path = export_model(encoder, tmp_path / "encoder", "note", text="hello")
+        assert (path / "note.txt").read_text() == "encoder 1: hello"
+        with pytest.raises(TypeError, match="weights"):
+            export_model(encoder, tmp_path / "other", "note", weights="float16")
+        assert not (tmp_path / "other").exists()
+    finally:
+        del FORMATS["note"]
+
+
+def test_export_in_an_unknown_format_lists_the_known_ones(encoder, tmp_path):
+    with pytest.raises(UserError, match=r"`format` .*'saved_model'.*; got 'onx'"):
+        export_model(encoder, tmp_path / "encoder", "onx")

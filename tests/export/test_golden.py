@@ -1,4 +1,4 @@
-"""Golden pairs replayed in clean processes. Each takes seconds, so each checks much."""
+"""Golden pairs replayed in clean processes. Each test takes seconds, so each checks much."""
 
 import os
 import pathlib
@@ -41,19 +41,19 @@ def refusal_of(directory):
     ],
     ids=lambda array: f"{array.dtype}{array.shape}",
 )
-def test_arrays_go_to_json_and_back(array):
+def test_from_json_restores_arrays_of_to_json(array):
     dtype = array.dtype.type
     back = replay.from_json(replay.to_json(array), dtype)
     assert (back.dtype, back.shape) == (array.dtype, array.shape)
     assert back.tolist() == array.tolist()
 
 
-def test_what_is_not_a_number_keeps_its_name():
+def test_to_json_names_nan_and_infinity():
     assert replay.to_json(np.array([np.nan, -np.inf])) == ["NaN", "-Infinity"]
     assert np.isnan(replay.from_json(["NaN"], np.float32)).all()
 
 
-def test_right_and_wrong_answers_in_one_process(export):
+def test_replay_reports_equal_and_different_answers(export):
     manifest = read_manifest(export)
     right = manifest["golden"]
     assert [pair["signature"] for pair in right] == list(NAMES)
@@ -78,7 +78,6 @@ def test_right_and_wrong_answers_in_one_process(export):
     content = {key: manifest[key] for key in manifest_content([])}
     write_manifest(export, {**content, "golden": [*right, nearly, *wrong.values()]})
 
-    # Neither a module beside the caller nor the caller's paths can be slipped in.
     rows = replay_golden_pairs(export)
     assert [row.ok for row in rows] == [True] * 7 + [False] * len(wrong)
     assert [row.signature for row in rows[:6]] == list(NAMES)
@@ -99,7 +98,7 @@ def test_right_and_wrong_answers_in_one_process(export):
 
 
 def write_text_export(directory, function, outside_core, inputs=("Straße",)):
-    """An export of one signature, which need not be one of the contract."""
+    """Writes an export with one signature, which need not be one of the contract."""
     module = tf.Module()
     module.serve = tf.function(lambda text: {"text": function(text)}, input_signature=[TEXTS])
     save_module(module, directory, module.serve)
@@ -111,11 +110,11 @@ def write_text_export(directory, function, outside_core, inputs=("Straße",)):
     return directory
 
 
-def test_ops_of_tensorflow_text(tmp_path, monkeypatch):
-    """Its ops are there if the manifest says so, and what to do is said if they are not."""
+def test_replay_imports_tensorflow_text_only_if_needed(tmp_path, monkeypatch):
+    """Otherwise the error says what to do."""
     fold = tensorflow_text.case_fold_utf8
     honest = write_text_export(tmp_path / "Grüße & mehr" / "1", fold, ["CaseFoldUTF8"])
-    # A path that is not ASCII, and an environment that would import another module.
+    # A path that is not ASCII, and a directory and a PYTHONPATH with another module of that name.
     (tmp_path / "tensorflow_text.py").write_text("raise SystemExit('slipped in')")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.chdir(tmp_path)
@@ -126,11 +125,11 @@ def test_ops_of_tensorflow_text(tmp_path, monkeypatch):
     message = refusal_of(silent)
     assert "damaged or not loadable: " in message
     assert "Op type not registered 'CaseFoldUTF8'" in message
-    assert "import tensorflow_text before you load the model" in message
+    assert "import tensorflow_text" in message
 
 
-def test_libraries_that_the_interpreter_does_not_find(tmp_path, monkeypatch):
-    """As on a cluster, where TensorFlow is on PYTHONPATH, which an isolated process ignores."""
+def test_replay_finds_libraries_of_this_process(tmp_path, monkeypatch):
+    """On clusters TensorFlow may be on PYTHONPATH, which an isolated process ignores."""
     bare = tmp_path / "python"
     bare.write_text(f'#!/bin/sh\nexec "{sys.executable}" -S "$@"\n')
     bare.chmod(0o755)
@@ -142,15 +141,15 @@ def test_libraries_that_the_interpreter_does_not_find(tmp_path, monkeypatch):
     assert (row.ok, row.got) == (True, {"text": ["strasse"]})
 
 
-def test_tensorflow_text_is_not_installed(written_export, tmp_path, monkeypatch):
-    """In an environment with everything but that."""
+def test_replay_without_tensorflow_text_raises_an_error(written_export, tmp_path, monkeypatch):
+    """Runs in an environment with every package but tensorflow_text."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv"], check=True)
     (packages,) = (tmp_path / "venv").glob("lib/python*/site-packages")
     for entry in pathlib.Path(sysconfig.get_path("purelib")).iterdir():
         if not entry.name.startswith("tensorflow_text"):
             (packages / entry.name).symlink_to(entry)
     monkeypatch.setattr(sys, "executable", str(tmp_path / "venv" / "bin" / "python"))
-    monkeypatch.setattr(golden, "_places_of_libraries", list)
+    monkeypatch.setattr(golden, "_library_directories", list)
     fold = tensorflow_text.case_fold_utf8
     message = refusal_of(write_text_export(tmp_path / "1", fold, ["CaseFoldUTF8"]))
     assert "holds ops of tensorflow_text, which cannot be imported here (ModuleNotFound" in message
@@ -167,7 +166,7 @@ def abort(text):
     return tf.cond(tf.reduce_all(text == "end"), end, lambda: tf.strings.lower(text))
 
 
-def test_a_graph_that_ends_its_process(tmp_path):
+def test_replay_of_a_graph_that_ends_its_process_raises_an_error(tmp_path):
     directory = write_text_export(tmp_path / "1", abort, [], ("A", "end"))
     assert "damaged or not loadable, ended by SIGABRT: " in refusal_of(directory)
 
@@ -177,9 +176,9 @@ def test_a_graph_that_ends_its_process(tmp_path):
     [
         ("true", "damaged or not loadable: its process ended after 0 of 6 golden pairs."),
         ("echo", "damaged or not loadable: its process printed no JSON."),
-        ("false", "damaged or not loadable: it said nothing."),
+        ("false", "damaged or not loadable: it printed nothing."),
     ],
 )
-def test_a_process_that_does_not_answer(written_export, monkeypatch, program, message):
+def test_replay_without_answers_raises_an_error(written_export, monkeypatch, program, message):
     monkeypatch.setattr(sys, "executable", shutil.which(program))
     assert message in refusal_of(written_export)

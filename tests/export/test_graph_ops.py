@@ -1,4 +1,4 @@
-"""Ops of real hostile SavedModels are found wherever they hide."""
+"""Forbidden operations of real SavedModels are found wherever they are."""
 
 import pathlib
 
@@ -18,7 +18,7 @@ def refusal_of(meta_graph):
     with pytest.raises(UserError) as refusal:
         check_ops(NOWHERE, meta_graph)
     message = str(refusal.value)
-    assert message.startswith("nowhere: refused: ops that an export may not hold, as they could")
+    assert message.startswith("nowhere: refused: ops that an export may not hold")
     assert "\n" not in message
     return message
 
@@ -121,7 +121,7 @@ HOSTILE = {
 
 
 def saved_graph(function, directory):
-    """What `tf.saved_model.save` makes of a function, as its only signature."""
+    """Returns the graph of a SavedModel with a function as its only signature."""
     module = tf.Module()
     module.weight = tf.Variable(1.0)
     module.serve = tf.function(lambda text: {"text": function(text)}, input_signature=[TEXTS])
@@ -129,14 +129,14 @@ def saved_graph(function, directory):
 
 
 @pytest.mark.parametrize("function", HOSTILE, ids=lambda function: function.__name__)
-def test_a_hostile_signature_is_refused_and_has_not_run(function, tmp_path, monkeypatch):
+def test_check_ops_refuses_a_hostile_signature_without_running_it(function, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     message = refusal_of(saved_graph(function, tmp_path / "1"))
     assert f"{HOSTILE[function]} (in function __inference_" in message
     assert [entry.name for entry in tmp_path.iterdir()] == ["1"]
 
 
-def test_a_table_that_is_read_from_a_file(tmp_path):
+def test_check_ops_refuses_a_table_from_a_file(tmp_path):
     (tmp_path / "words").write_text("eins\nzwei\n")
     initializer = tf.lookup.TextFileInitializer(
         str(tmp_path / "words"),
@@ -152,7 +152,7 @@ def test_a_table_that_is_read_from_a_file(tmp_path):
     assert "InitializeTableFromTextFileV2" in refusal_of(meta_graph)
 
 
-def test_a_table_that_is_filled_from_the_graph_is_allowed(tmp_path):
+def test_check_ops_allows_a_table_from_the_graph(tmp_path):
     initializer = tf.lookup.KeyValueTensorInitializer(["eins"], tf.constant([1], tf.int64))
     module = tf.Module()
     module.table = tf.lookup.StaticHashTable(initializer, -1)
@@ -216,11 +216,11 @@ NESTED = (
 
 
 @pytest.mark.parametrize("function", NESTED, ids=lambda function: function.__name__)
-def test_hidden_in_other_functions(function, tmp_path):
+def test_check_ops_finds_ops_in_nested_functions(function, tmp_path):
     assert "ReadFile (in function " in refusal_of(saved_graph(function, tmp_path / "1"))
 
 
-def test_hidden_in_a_function_that_no_signature_calls(tmp_path):
+def test_check_ops_finds_ops_in_uncalled_functions(tmp_path):
     module = tf.Module()
     module.serve = upper
     module.later = tf.function(read_file, input_signature=[TEXTS])
@@ -228,7 +228,7 @@ def test_hidden_in_a_function_that_no_signature_calls(tmp_path):
     assert "ReadFile (in function __inference_read_file" in refusal_of(meta_graph)
 
 
-def test_what_runs_when_a_resource_is_made(tmp_path):
+def test_check_ops_finds_ops_in_initializers_of_resources(tmp_path):
     class Resource(tf.saved_model.experimental.TrackableResource):
         def _create_resource(self):
             return tf.raw_ops.HashTableV2(key_dtype=tf.string, value_dtype=tf.int64)
@@ -252,14 +252,14 @@ def test_what_runs_when_a_resource_is_made(tmp_path):
 @pytest.mark.parametrize(
     "op", ["_XlaHostComputeMlir", "XlaCustomCallV2", "XlaCallModule", "_HostSend", "Recv", "PyFunc"]
 )
-def test_ops_that_leave_the_graph_are_refused(written_export, op):
+def test_check_ops_refuses_ops_that_leave_the_graph(written_export, op):
     assert op_def_registry.get(op) is not None
     meta_graph = read_meta_graph(written_export)
     meta_graph.graph_def.library.function[0].node_def.add(name="out", op=op)
     assert f"{op} (in function " in refusal_of(meta_graph)
 
 
-def test_unknown_ops_and_a_long_list_of_them(written_export):
+def test_check_ops_names_the_first_of_many_unknown_ops(written_export):
     meta_graph = read_meta_graph(written_export)
     for number in range(7):
         meta_graph.graph_def.node.add(name=f"node{number}", op=f"Custom{number}\x1b[2J")
@@ -268,7 +268,7 @@ def test_unknown_ops_and_a_long_list_of_them(written_export):
     assert "Custom4\\x1b[2J (in the graph) and 2 more. Do not load it" in message
 
 
-def test_a_function_called_by_its_name_as_if_it_were_an_op(written_export):
+def test_check_ops_refuses_a_function_called_as_an_op(written_export):
     meta_graph = read_meta_graph(written_export)
     name = meta_graph.graph_def.library.function[0].signature.name
     meta_graph.graph_def.node.add(name="call", op=name)

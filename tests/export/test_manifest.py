@@ -1,4 +1,4 @@
-"""The manifest tells every change of every file, and every change of itself."""
+"""The manifest: written, read, and every change of it and of the files that it lists."""
 
 import hashlib
 import json
@@ -26,7 +26,7 @@ def refusal_of(function, *arguments):
 
 
 def rewrite(directory, change):
-    """Changes the manifest, with a sha256 of its own that fits: the work of an adversary."""
+    """Changes the manifest and its own sha256, as an adversary would."""
     path = directory / MANIFEST
     manifest = json.loads(path.read_text(encoding="utf-8"))
     del manifest["sha256"]
@@ -36,7 +36,7 @@ def rewrite(directory, change):
     path.write_text(json.dumps(manifest), encoding="utf-8")
 
 
-def test_it_lists_every_other_file_with_its_sha256(export):
+def test_manifest_lists_every_other_file_with_its_sha256(export):
     manifest = read_manifest(export)
     assert manifest["format"] == 1
     assert list(manifest["files"]) == [
@@ -54,14 +54,14 @@ def test_it_lists_every_other_file_with_its_sha256(export):
     )
 
 
-def test_content_comes_back_as_it_was(tmp_path):
+def test_read_manifest_returns_the_written_content(tmp_path):
     content = manifest_content(GOLDEN, recipe={"steps": 3, "10": 1, "9": 2}, name="Grüße 日本")
     write_manifest(tmp_path, content)
     manifest = read_manifest(tmp_path)
     assert {key: manifest[key] for key in content} == content
 
 
-def test_keys_and_tuples_of_python_have_the_sha256_of_what_is_read(tmp_path):
+def test_write_manifest_converts_keys_and_tuples_before_hashing(tmp_path):
     write_manifest(tmp_path, manifest_content(GOLDEN, quality={10: (1, 2), 9: 0.1}))
     assert read_manifest(tmp_path)["quality"] == {"10": [1, 2], "9": 0.1}
 
@@ -69,54 +69,54 @@ def test_keys_and_tuples_of_python_have_the_sha256_of_what_is_read(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"kind": "Perceiver"}, "'kind' must be one of Transformer, RecurrentSeq2Seq, "),
+        ({"kind": "Perceiver"}, "'kind' must be one of .*Transformer.* got 'Perceiver'"),
         ({"golden": []}, "no golden pairs"),
-        ({"golden": [{"signature": "encode"}]}, "no golden pairs, or one that is not whole"),
+        ({"golden": [{"signature": "encode"}]}, "no golden pairs"),
         ({"ops": {}}, "no list 'outside_core' in 'ops'"),
         ({"created_with": {}}, "no version of keras_transformer in 'created_with'"),
         ({"xla": None}, "'xla' is missing or wrong"),
         ({"quality": float("nan")}, "JSON"),
     ],
 )
-def test_a_manifest_that_lacks_something_is_not_written(tmp_path, changes, message):
+def test_write_manifest_with_invalid_content_raises_an_error(tmp_path, changes, message):
     with pytest.raises(ValueError, match=message):
         write_manifest(tmp_path, {**manifest_content(GOLDEN), **changes})
     assert not (tmp_path / MANIFEST).exists()
 
 
 @pytest.mark.parametrize("key", manifest_content(GOLDEN))
-def test_a_manifest_that_lacks_a_key_is_refused(export, key):
+def test_read_manifest_without_a_key_raises_an_error(export, key):
     rewrite(export, lambda manifest: manifest.pop(key))
     assert f"damaged: {MANIFEST}: " in refusal_of(read_manifest, export)
 
 
-def test_no_manifest(export):
+def test_read_manifest_without_a_file_raises_an_error(export):
     (export / MANIFEST).unlink()
     message = refusal_of(read_manifest, export)
-    assert message.startswith(f"{export}: no {MANIFEST}: copied in part, or not written by")
+    assert message.startswith(f"{export}: no {MANIFEST}: ")
 
 
 @pytest.mark.parametrize("length", [0, 1, 100, 1000, -2])
-def test_a_manifest_cut_short(export, length):
+def test_read_manifest_of_a_truncated_file_raises_an_error(export, length):
     content = (export / MANIFEST).read_bytes()
     (export / MANIFEST).write_bytes(content[:length])
     assert f"damaged: {MANIFEST}: not JSON" in refusal_of(read_manifest, export)
 
 
 @pytest.mark.parametrize("content", [b"[]", b"{}", b'"text"', b'{"format": true}', b"\xff\xfe\x00"])
-def test_a_manifest_of_other_json(export, content):
+def test_read_manifest_of_other_json_raises_an_error(export, content):
     (export / MANIFEST).write_bytes(content)
     assert f"damaged: {MANIFEST}: " in refusal_of(read_manifest, export)
 
 
 @pytest.mark.parametrize("content", [b"[" * 100_000, b"1" * 5_000, b'{"format":' * 50_000])
-def test_json_that_hurts_the_parser(export, content):
+def test_read_manifest_of_hostile_json_raises_an_error(export, content):
     (export / MANIFEST).write_bytes(content)
     assert f"damaged: {MANIFEST}: not JSON" in refusal_of(read_manifest, export)
 
 
-def test_any_flipped_bit_of_the_manifest_is_told(written_export, export):
-    """But for one of spaces between the words, which says the same."""
+def test_read_manifest_detects_every_flipped_bit(written_export, export):
+    """Flips in white space that change no value are not errors."""
     content = (written_export / MANIFEST).read_bytes()
     original = json.loads(content)
     positions = np.random.default_rng(3).integers(0, len(content), 400)
@@ -132,7 +132,7 @@ def test_any_flipped_bit_of_the_manifest_is_told(written_export, export):
             refusal_of(read_manifest, export)
 
 
-def test_a_newer_format_names_both_and_who_wrote_it(export):
+def test_read_manifest_of_a_newer_format_names_formats_and_writer(export):
     def change(manifest):
         manifest["format"] = 3
         manifest["created_with"]["keras_transformer"] = "7.1.0"
@@ -145,14 +145,14 @@ def test_a_newer_format_names_both_and_who_wrote_it(export):
 @pytest.mark.parametrize(
     "name", ["../other/saved_model.pb", "/etc/passwd", "a/../../b", "", ".", "./a", "a//b", "a\0b"]
 )
-def test_paths_outside_the_directory(export, name):
+def test_read_manifest_refuses_paths_outside_the_directory(export, name):
     rewrite(export, lambda manifest: manifest["files"].update({name: {"sha256": "", "bytes": 1}}))
     message = refusal_of(read_manifest, export)
     assert f"{MANIFEST}: names a path that is not plainly inside the directory" in message
 
 
 @pytest.mark.parametrize("entry", [None, {}, {"sha256": "ab", "bytes": 1}, {"bytes": True}])
-def test_a_file_without_its_sha256(export, entry):
+def test_read_manifest_with_a_file_without_sha256_raises_an_error(export, entry):
     rewrite(export, lambda manifest: manifest["files"].update({INDEX: entry}))
     assert f"damaged: {MANIFEST}: no sha256 and bytes of {INDEX}" in refusal_of(
         read_manifest, export
@@ -160,7 +160,7 @@ def test_a_file_without_its_sha256(export, entry):
 
 
 @pytest.mark.parametrize("name", [DATA, INDEX, "saved_model.pb", "fingerprint.pb"])
-def test_missing_cut_emptied_and_changed_files(export, name):
+def test_check_files_detects_missing_truncated_and_changed_files(export, name):
     manifest, path = read_manifest(export), export / name
     content = path.read_bytes()
     for length in (0, 1, len(content) // 2, len(content) - 1):
@@ -185,40 +185,40 @@ def test_missing_cut_emptied_and_changed_files(export, name):
     assert f"damaged: {name}: missing" in refusal_of(check_files, export, manifest)
 
 
-def test_files_of_another_export(export, other_export):
+def test_check_files_detects_files_of_another_export(export, other_export):
     manifest = read_manifest(export)
     shutil.copy(other_export / DATA, export / DATA)
     assert f"damaged: {DATA}: " in refusal_of(check_files, export, manifest)
 
 
-def test_a_huge_file_is_told_by_its_size(export):
-    # Ten gigabytes that take no place on the disk; hashing them would take most of a minute.
+def test_check_files_compares_sizes_before_reading(export):
+    # A sparse file of ten gigabytes; hashing it would take most of a minute.
     os.truncate(export / DATA, 10 << 30)
     assert f"damaged: {DATA}: 10,737,418,240 bytes, but" in refusal_of(
         check_files, export, read_manifest(export)
     )
 
 
-def test_a_huge_manifest_is_not_read(export):
+def test_read_manifest_refuses_a_huge_file(export):
     os.truncate(export / MANIFEST, 10 << 30)
     assert "bytes, but at most 67,108,864 are read" in refusal_of(read_manifest, export)
 
 
 @pytest.mark.parametrize("name", ["notes.txt", "assets/more.txt", "saved_model.pbtxt"])
-def test_files_that_are_not_in_the_manifest(export, name):
+def test_check_files_refuses_unlisted_files(export, name):
     (export / name).write_text("more")
     message = refusal_of(check_files, export, read_manifest(export))
-    assert f"{name}: not in the manifest. Remove it, or copy the directory again." in message
+    assert f"{name}: not in the manifest." in message
 
 
-def test_names_that_would_fool_a_terminal(export):
+def test_check_files_escapes_control_characters_in_names(export):
     (export / "a\x1b[2Jb\nc").write_text("more")
     message = refusal_of(check_files, export, read_manifest(export))
     assert "a\\x1b[2Jb\\nc: not in the manifest" in message
 
 
 @pytest.mark.parametrize("name", [DATA, MANIFEST, "assets", "more"])
-def test_links_are_refused(export, name):
+def test_check_files_refuses_symbolic_links(export, name):
     manifest, path = read_manifest(export), export / name
     if path.is_dir():
         path.rmdir()
@@ -230,7 +230,7 @@ def test_links_are_refused(export, name):
         assert f"{name}: a symbolic link" in refusal_of(read_manifest, export)
 
 
-def test_a_pipe_is_refused_without_waiting(export):
+def test_check_files_refuses_a_pipe_without_waiting(export):
     manifest = read_manifest(export)
     (export / DATA).unlink()
     os.mkfifo(export / DATA)

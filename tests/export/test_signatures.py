@@ -1,13 +1,31 @@
-"""The signatures of an export are those of the contract, or those found are told."""
+"""Signature records, the contract check that follows from them, and their documentation."""
 
+import pathlib
 import re
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
 from keras_transformer._utils.errors import UserError
+from keras_transformer.export.modules import (
+    ContinuationModule,
+    EncodingModule,
+    TranslationModule,
+    signatures_of_kind,
+)
 from keras_transformer.export.saved_model_file import read_meta_graph
-from keras_transformer.export.signatures import CONTRACTS, check_signatures
+from keras_transformer.export.signatures import (
+    TEXTS as TEXT_INPUT,
+)
+from keras_transformer.export.signatures import (
+    Signature,
+    TensorContract,
+    check_signatures,
+    declared_signatures,
+    described_tensors,
+    signature,
+)
 from keras_transformer.models import MODELS
 from tests.export.small_export import NAMES, TEXTS, SmallModel, save_module
 
@@ -17,47 +35,88 @@ def meta_graph(written_export):
     return read_meta_graph(written_export)
 
 
+def check(meta_graph, kind="Transformer"):
+    return check_signatures("small/1", meta_graph, kind, signatures_of_kind(kind))
+
+
 def refusal_of(meta_graph, kind="Transformer"):
     with pytest.raises(UserError) as refusal:
-        check_signatures("small/1", meta_graph, kind)
+        check(meta_graph, kind)
     message = str(refusal.value)
     assert message.startswith("small/1: ")
     assert "\n" not in message
     return message
 
 
-def test_contracts_are_those_of_the_design():
-    assert set(CONTRACTS) == set(MODELS)
-    assert tuple(CONTRACTS["TextEncoder"]) == ("serving_default", "encode")
-    writers = CONTRACTS.keys() - {"TextEncoder"}
-    assert {tuple(CONTRACTS[kind]) for kind in writers} == {NAMES}
+def test_signatures_of_every_model_class_are_those_of_the_design():
+    names = {kind: tuple(each.name for each in signatures_of_kind(kind)) for kind in MODELS}
+    writers = names.keys() - {"TextEncoder"}
+    assert {names[kind] for kind in writers} == {NAMES}
+    assert names["TextEncoder"] == ("serving_default", "encode", "classify")
+
+
+def test_declared_signatures_are_inherited_and_need_only_a_record_and_a_method():
+    class Counting(TranslationModule):
+        @signature(inputs={"text": TEXT_INPUT}, outputs={"length": TensorContract("int32", "B")})
+        def count(self, text):
+            """Returns the length of each text."""
+
+    *inherited, added = declared_signatures(Counting)
+    assert tuple(inherited) == declared_signatures(TranslationModule)
+    assert (str(added), added.method) == ("count(text) -> length", "count")
+    assert added.summary == "Returns the length of each text."
+
+
+def test_example_request_has_texts_answers_and_numbers():
+    texts, answers = np.array([b"a"], object), np.array([b"b"], object)
+    records = {each.name: each for each in declared_signatures(TranslationModule)}
+    assert records["score"].example_request(texts, answers) == {"source": texts, "target": answers}
+    sample = records["sample"].example_request(texts, answers)
+    assert (sample["temperature"].dtype, sample["seed"].dtype) == (np.float32, np.int32)
+    assert (sample["temperature"], sample["seed"]) == (1.0, 1)
+    assert [name for name, each in records.items() if not each.is_batched] == ["sample"]
+
+
+def test_signatures_in_the_documentation_are_those_of_the_records():
+    page = pathlib.Path(__file__).parents[2] / "saved_models" / "README.md"
+    rows = [line for line in page.read_text(encoding="utf-8").splitlines() if line.startswith("|")]
+
+    def row(each: Signature):
+        tensors = (described_tensors(part) for part in (each.inputs, each.outputs))
+        return "| " + " | ".join([f"`{each.name}`", *tensors, each.summary]) + " |"
+
+    assert declared_signatures(ContinuationModule) == declared_signatures(TranslationModule)
+    for module in (TranslationModule, EncodingModule):
+        missing = [row(each) for each in declared_signatures(module) if row(each) not in rows]
+        assert not missing, "\n".join(missing)
 
 
 @pytest.mark.parametrize("kind", ["Transformer", "LanguageModel"])
-def test_all_six_are_there(meta_graph, kind):
-    assert check_signatures("small/1", meta_graph, kind) == sorted(NAMES)
+def test_check_signatures_accepts_all_six(meta_graph, kind):
+    assert check(meta_graph, kind) == sorted(NAMES)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_missing_signature(meta_graph, name):
+def test_check_signatures_names_a_missing_signature(meta_graph, name):
     del meta_graph.signature_def[name]
     message = refusal_of(meta_graph)
-    assert f"no signature '{name}', which every Transformer offers. Signatures found: " in message
-    found = re.search(r"Signatures found: (.*)\. Export the model again", message)[1]
+    assert f"no signature '{name}', which every Transformer offers" in message
+    found = re.search(r"Signatures found: (.*?)\. ", message)[1]
     assert len(found.split("; ")) == 5
     if name != "score":
         assert "score(source, target) -> log_probability, tokens" in found
 
 
-def test_no_signatures_at_all(meta_graph):
+def test_check_signatures_without_signatures_raises_an_error(meta_graph):
     meta_graph.ClearField("signature_def")
     assert "Signatures found: none." in refusal_of(meta_graph)
 
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("side", ["inputs", "outputs"])
-def test_another_name_dtype_or_rank_of_any_tensor(written_export, name, side):
-    for tensor in CONTRACTS["Transformer"][name]._asdict()[side]:
+def test_check_signatures_detects_another_name_dtype_or_rank(written_export, name, side):
+    record = next(each for each in signatures_of_kind("Transformer") if each.name == name)
+    for tensor in getattr(record, side):
         what = f"{side[:-1]} '{tensor}' of {name}"
 
         def changed():
@@ -66,12 +125,12 @@ def test_another_name_dtype_or_rank_of_any_tensor(written_export, name, side):
 
         meta_graph, tensors = changed()
         tensors["other"].CopyFrom(tensors.pop(tensor))
-        assert f"no {what}. Signatures found" in refusal_of(meta_graph)
+        assert f"no {what}." in refusal_of(meta_graph)
 
         meta_graph, tensors = changed()
         tensors[tensor].dtype = tf.float64.as_datatype_enum
         assert re.search(
-            f"{what} must be (string|float32|int32), but is float64", (refusal_of(meta_graph))
+            f"{what} must be (string|float32|int32), but is float64", refusal_of(meta_graph)
         )
 
         meta_graph, tensors = changed()
@@ -88,30 +147,30 @@ def test_another_name_dtype_or_rank_of_any_tensor(written_export, name, side):
         assert "but has an unknown number of axes" in refusal_of(meta_graph)
 
 
-def test_an_input_more_is_refused_and_an_output_more_is_not(meta_graph):
+def test_check_signatures_refuses_further_inputs_and_accepts_further_outputs(meta_graph):
     signature = meta_graph.signature_def["encode"]
     signature.outputs["more"].CopyFrom(signature.outputs["embedding"])
-    check_signatures("small/1", meta_graph, "Transformer")
+    check(meta_graph)
     signature.inputs["more"].CopyFrom(signature.inputs["text"])
-    assert "encode asks for another input, 'more'" in refusal_of(meta_graph)
+    assert "encode has another input, 'more'" in refusal_of(meta_graph)
 
 
-def test_the_message_says_which_shape(meta_graph):
+def test_check_signatures_names_the_expected_shape(meta_graph):
     meta_graph.signature_def["attention"].outputs["weights"].tensor_shape.dim.pop()
     assert "output 'weights' of attention must have the shape [B, T, S], but has 2 axes" in (
         refusal_of(meta_graph)
     )
 
 
-def test_a_text_encoder_saved_by_tensorflow(tmp_path):
+def test_check_signatures_of_a_text_encoder(tmp_path):
     model = SmallModel()
     signatures = {"serving_default": model.encode, "encode": model.encode}
     meta_graph = read_meta_graph(save_module(model, tmp_path / "1", signatures))
-    assert check_signatures("1", meta_graph, "TextEncoder") == ["encode", "serving_default"]
+    assert check(meta_graph, "TextEncoder") == ["encode", "serving_default"]
     assert "no output 'text' of serving_default" in refusal_of(meta_graph)
 
 
-def test_another_model_saved_by_tensorflow(tmp_path):
+def test_check_signatures_lists_what_it_found(tmp_path):
     module = tf.Module()
     module.serve = tf.function(lambda text: {"length": tf.strings.length(text)}, [TEXTS])
     meta_graph = read_meta_graph(save_module(module, tmp_path / "1", module.serve))

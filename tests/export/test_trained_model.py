@@ -1,4 +1,4 @@
-"""A trained model comes back from disk as it was, or not at all."""
+"""Trained models on disk: saved, restored, or refused."""
 
 import dataclasses
 import json
@@ -17,7 +17,7 @@ from keras_transformer.text import ByteTokenizer, TokenizerPair
 
 
 def make_trained(**settings):
-    model = Transformer.from_preset(
+    model = Transformer.from_size(
         "tiny",
         vocabulary_size=260,
         hidden_dim=16,
@@ -38,7 +38,7 @@ def make_trained(**settings):
 
 @pytest.fixture(scope="module")
 def written_run(tmp_path_factory):
-    """Nobody changes this one."""
+    """A saved run; tests must not change it."""
     directory = tmp_path_factory.mktemp("runs") / "run"
     make_trained().save(directory)
     return directory
@@ -46,12 +46,12 @@ def written_run(tmp_path_factory):
 
 @pytest.fixture
 def saved(written_run, tmp_path):
-    """A copy to damage."""
+    """A copy of the run that a test may damage."""
     return shutil.copytree(written_run, tmp_path / "run")
 
 
 @pytest.mark.parametrize("settings", [{}, {"attention": "shaw", "positions": "learned"}])
-def test_everything_comes_back(tmp_path, settings):
+def test_load_restores_everything_that_was_saved(tmp_path, settings):
     trained = make_trained(**settings)
     trained.save(tmp_path / "run")
     for directory in (tmp_path / "run", tmp_path / "run" / "model"):
@@ -64,8 +64,8 @@ def test_everything_comes_back(tmp_path, settings):
             np.testing.assert_array_equal(mine, theirs)
 
 
-def test_it_searches_as_its_recipe_says_unless_told_otherwise(saved):
-    """Its export, which the training made, does so too."""
+def test_search_settings_are_those_of_the_recipe_with_changes(saved):
+    """They also apply to its export."""
     trained = TrainedModel.load(saved)
     assert trained.search_settings() == SearchSettings()
     search = {"beams": 1, "max_length": 7, "forbidden_ids": [5]}
@@ -74,11 +74,11 @@ def test_it_searches_as_its_recipe_says_unless_told_otherwise(saved):
     assert trained.search_settings(beams=3).beams == 3
     assert trained.search_settings(beams=3).max_length == 7
     module = make_text_module(trained)
-    assert isinstance(module.best, GreedySearch)
-    assert module.best.lengths.maximum == 7
+    assert isinstance(module.searches["serving_default"], GreedySearch)
+    assert module.searches["n_best"].lengths.maximum == 7
 
 
-def test_nothing_of_the_optimizer_is_stored(written_run, tmp_path):
+def test_save_stores_no_optimizer(written_run, tmp_path):
     trained = make_trained()
     trained.model.compile("adam", "mse")
     optimizer = trained.model.optimizer
@@ -89,77 +89,79 @@ def test_nothing_of_the_optimizer_is_stored(written_run, tmp_path):
     assert trained.model.optimizer is optimizer
 
 
-def test_tokenizers_of_another_model(tmp_path):
-    model = Transformer.from_preset(
+def test_tokenizer_of_another_size_raises_an_error(tmp_path):
+    model = Transformer.from_size(
         "tiny", vocabulary_size=300, num_encoder_layers=1, num_decoder_layers=1
     )
     with pytest.raises(UserError, match="embedding has 300 ids, but the 'bytes' tokenizer has 260"):
         TrainedModel(model, TokenizerPair(ByteTokenizer()))
 
 
-def test_a_description_of_another_vocabulary(saved):
+def test_load_with_another_vocabulary_size_raises_an_error(saved):
     path = saved / "model" / "model.json"
     description = json.loads(path.read_text())
-    description["config"]["config"]["vocabulary_size"] = 300
+    description["config"]["vocabulary_size"] = 300
     path.write_text(json.dumps(description))
     with pytest.raises(UserError, match="the weights do not fit the model"):
         TrainedModel.load(saved)
 
 
-def test_nothing_is_overwritten(saved):
+def test_save_overwrites_nothing(saved):
     with pytest.raises(UserError, match="exists already"):
         make_trained().save(saved)
 
 
 @pytest.mark.parametrize("place", [0, 100, -1])
-def test_a_flipped_bit_in_the_weights(saved, place):
+def test_load_detects_a_flipped_bit_in_the_weights(saved, place):
     path = saved / "model" / "model.weights.h5"
     content = bytearray(path.read_bytes())
     content[place] ^= 1
     path.write_bytes(content)
-    with pytest.raises(UserError, match=r"damaged: .*model.weights.h5 is not as it was written"):
+    with pytest.raises(UserError, match=r"model.weights.h5: damaged"):
         TrainedModel.load(saved)
 
 
-def test_missing_weights(saved):
+def test_load_without_weights_raises_an_error(saved):
     (saved / "model" / "model.weights.h5").unlink()
-    with pytest.raises(UserError, match=r"damaged: .*model.weights.h5 is not there"):
+    with pytest.raises(UserError, match=r"model.weights.h5: damaged: .*missing"):
         TrainedModel.load(saved)
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", '{"format": 1}', "\x00"])
-def test_a_damaged_description(saved, content):
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"format": 2}', "\x00"])
+def test_load_with_a_damaged_description_raises_an_error(saved, content):
     (saved / "model" / "model.json").write_text(content)
     with pytest.raises(UserError, match=r"model.json: damaged"):
         TrainedModel.load(saved)
 
 
-def test_a_newer_format(saved):
+def test_load_of_a_newer_format_names_both_versions(saved):
     path = saved / "model" / "model.json"
-    description = json.loads(path.read_text()) | {"format": 2}
+    description = json.loads(path.read_text()) | {"format": 3}
     description["created_with"] = {"keras_transformer": "9.9"}
     path.write_text(json.dumps(description))
-    with pytest.raises(UserError, match=r"format 2, made with .*9\.9.*reads format 1"):
+    with pytest.raises(
+        UserError, match=r"transformer 9\.9 wrote this model in format 3; .*reads format 2"
+    ):
         TrainedModel.load(saved)
 
 
-def test_an_unknown_class(saved):
+def test_load_of_an_unknown_class_lists_the_known_ones(saved):
     path = saved / "model" / "model.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"class": "Lambda"}))
-    with pytest.raises(UserError, match=r"no model class 'Lambda'; known are .*Transformer"):
+    with pytest.raises(UserError, match=r"model class 'Lambda'; known are .*Transformer"):
         TrainedModel.load(saved)
 
 
-def test_a_setting_that_this_version_does_not_know(saved):
+def test_load_with_an_unknown_setting_raises_an_error(saved):
     path = saved / "model" / "model.json"
     description = json.loads(path.read_text())
-    description["config"]["config"]["quantum"] = True
+    description["config"]["quantum"] = True
     path.write_text(json.dumps(description))
-    with pytest.raises(UserError, match=r"cannot make this model: .*quantum"):
+    with pytest.raises(UserError, match=r"cannot build this model.*quantum"):
         TrainedModel.load(saved)
 
 
-def test_a_pickle_in_place_of_the_weights_never_runs(saved, tmp_path):
+def test_load_never_runs_a_pickle(saved, tmp_path):
     class Bomb:
         def __reduce__(self):
             return (tmp_path.joinpath("exploded").touch, ())
@@ -170,12 +172,12 @@ def test_a_pickle_in_place_of_the_weights_never_runs(saved, tmp_path):
     assert not (tmp_path / "exploded").exists()
 
 
-def test_no_model_at_all(tmp_path):
-    with pytest.raises(UserError, match=r"holds no trained model, model.json is not there"):
+def test_load_without_a_model_raises_an_error(tmp_path):
+    with pytest.raises(UserError, match=r"no trained model here: model.json"):
         TrainedModel.load(tmp_path)
 
 
-def test_other_tokenizers_beside_the_model(saved):
+def test_load_with_other_tokenizers_names_the_directory(saved):
     from keras_transformer.text import WordPieceTokenizer
 
     shutil.rmtree(saved / "model" / "tokenizers")

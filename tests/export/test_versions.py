@@ -1,4 +1,4 @@
-"""Which version directory is meant, and what is no export at all."""
+"""Version directories: the one that is used, the next one, and files that are no exports."""
 
 import gzip
 import io
@@ -21,14 +21,14 @@ def make_version(folder, name):
     return folder / name
 
 
-def test_a_version_directory_is_taken_as_it_is(tmp_path):
+def test_resolve_version_of_a_version_directory_returns_it(tmp_path):
     directory = make_version(tmp_path, "7")
     make_version(directory, "9")
     assert resolve_version(directory) == directory
     assert resolve_version(str(directory)) == directory
 
 
-def test_the_highest_number_is_taken_and_other_names_are_skipped(tmp_path):
+def test_resolve_version_takes_the_highest_number_and_skips_other_names(tmp_path):
     names = ["2", "10", "9", "latest", "1a", "-1", "+99", " 98", "1e3", "²", "٣", ".11.partial"]
     for name in [*names, str(2**63)]:
         make_version(tmp_path, name)
@@ -36,14 +36,14 @@ def test_the_highest_number_is_taken_and_other_names_are_skipped(tmp_path):
     assert resolve_version(tmp_path) == tmp_path / "10"
 
 
-def test_zero_and_the_largest_number_are_versions(tmp_path):
+def test_resolve_version_accepts_zero_and_the_largest_number(tmp_path):
     make_version(tmp_path, "0")
     assert resolve_version(tmp_path) == tmp_path / "0"
     make_version(tmp_path, str(2**63 - 1))
     assert resolve_version(tmp_path).name == str(2**63 - 1)
 
 
-def test_two_names_of_the_highest_number(tmp_path):
+def test_resolve_version_refuses_two_names_of_one_number(tmp_path):
     for name in ("1", "03", "3"):
         make_version(tmp_path, name)
     with pytest.raises(UserError, match="03 and 3 are the same version to TensorFlow Serving"):
@@ -52,14 +52,14 @@ def test_two_names_of_the_highest_number(tmp_path):
     assert resolve_version(tmp_path) == tmp_path / "4"
 
 
-def test_a_half_copied_highest_version_is_not_passed_over(tmp_path):
+def test_resolve_version_reports_an_incomplete_highest_version(tmp_path):
     make_version(tmp_path, "1")
     (tmp_path / "2" / "variables").mkdir(parents=True)
     with pytest.raises(UserError, match=r"no saved_model\.pb in .*/2, the highest version\. If it"):
         resolve_version(tmp_path)
 
 
-def test_a_directory_without_a_saved_model(tmp_path):
+def test_resolve_version_without_a_saved_model_raises_an_error(tmp_path):
     with pytest.raises(UserError, match=rf"no saved_model\.pb in {tmp_path}, and no version"):
         resolve_version(tmp_path)
     make_version(tmp_path, "latest")
@@ -67,7 +67,7 @@ def test_a_directory_without_a_saved_model(tmp_path):
         resolve_version(tmp_path)
 
 
-def test_nothing_there(tmp_path, monkeypatch):
+def test_resolve_version_of_a_missing_path_names_the_current_directory(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UserError, match=rf"^saved: no such directory .* is {tmp_path}\)"):
         resolve_version("saved")
@@ -100,7 +100,7 @@ class Trap:
         return os.mkdir, (str(self.path),)
 
 
-def test_files_are_refused_each_for_its_reason_and_nothing_is_unpacked(tmp_path):
+def test_resolve_version_refuses_files_by_kind_and_unpacks_nothing(tmp_path):
     inside = tmp_path / "inside"
     inside.mkdir()
     keras.Sequential([keras.Input((1,)), keras.layers.Lambda(lambda x: x)]).save(
@@ -113,15 +113,15 @@ def test_files_are_refused_each_for_its_reason_and_nothing_is_unpacked(tmp_path)
         "model.keras": (None, "a Keras model file, which can hold Python code"),
         "model.h5": (None, "an HDF5 file"),
         "weights": ((inside / "model.h5").read_bytes(), "an HDF5 file"),
-        "model.pkl": (trap, "a pickle, which runs code when it is loaded, so it never is"),
+        "model.pkl": (trap, "a pickle, which runs code when it is loaded"),
         "model.bin": (trap, "a pickle"),
-        "model.zip": (zipped("../outside", "/tmp/outside"), "an archive. Nothing is unpacked"),
+        "model.zip": (zipped("../outside", "/tmp/outside"), "an archive."),
         "model": (zipped("../outside"), "an archive"),
         "MODEL.ZIP": (b"", "an archive"),
         "model.tar": (tarred("1/saved_model.pb"), "an archive"),
         "model.tar.gz": (gzip.compress(tarred("1")), "an archive"),
         "1": (gzip.compress(b"0" * 1_000_000), "an archive"),
-        "saved_model.pb": (b"graph", "a file of an export. Give the directory that it is in"),
+        "saved_model.pb": (b"graph", "a file of an export."),
         "notes.txt": (b"text", "not a directory. Give the directory <name>/<version>"),
     }
     for name, (content, message) in files.items():
@@ -135,7 +135,7 @@ def test_files_are_refused_each_for_its_reason_and_nothing_is_unpacked(tmp_path)
     assert os.listdir(tmp_path) == ["inside"]
 
 
-def test_a_pipe_and_a_dead_link_are_refused_without_waiting(tmp_path):
+def test_resolve_version_refuses_pipes_and_dead_links(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "dead").symlink_to(tmp_path / "nowhere")
     for name in ("pipe", "dead"):
@@ -143,13 +143,13 @@ def test_a_pipe_and_a_dead_link_are_refused_without_waiting(tmp_path):
             resolve_version(tmp_path / name)
 
 
-def test_a_path_that_tensorflow_takes_for_a_pattern(tmp_path):
+def test_resolve_version_refuses_a_path_with_a_bracket(tmp_path):
     version = make_version(tmp_path / "a[1]", "3")
     with pytest.raises(UserError, match=r"cannot load a model from a path with a \[ in it"):
         resolve_version(version.parent)
 
 
-def test_next_version(tmp_path):
+def test_next_version_is_one_more_than_the_highest(tmp_path):
     assert next_version(tmp_path / "new") == 1
     assert next_version(tmp_path) == 1
     for name in ("2", "07", "latest", "99a"):
@@ -160,7 +160,7 @@ def test_next_version(tmp_path):
     assert next_version(str(tmp_path)) == 13
 
 
-def test_no_version_goes_into_a_file(tmp_path):
+def test_next_version_in_a_file_raises_an_error(tmp_path):
     (tmp_path / "name").write_text("a file")
-    with pytest.raises(UserError, match="not a directory, so no version can go there"):
+    with pytest.raises(UserError, match="not a directory"):
         next_version(tmp_path / "name")

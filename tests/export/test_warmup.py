@@ -1,4 +1,4 @@
-"""The warm-up file, read by the protobufs of TensorFlow Serving itself."""
+"""The warm-up file, read with the protobufs of TensorFlow Serving."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ def read_logs(directory):
     ]
 
 
-def test_serving_reads_what_was_asked_in_the_dtypes_of_the_signatures(export):
+def test_warmup_requests_have_the_dtypes_of_the_signatures(export):
     write_warmup_requests(
         export,
         [
@@ -40,21 +40,21 @@ def test_serving_reads_what_was_asked_in_the_dtypes_of_the_signatures(export):
     assert (sample["temperature"].dtype, sample["temperature"].shape) == (np.float32, ())
     assert (sample["seed"].dtype, sample["seed"]) == (np.int32, 3)
     assert tf.make_ndarray(requests[2].inputs["text"]).shape == (0,)
-    # Nothing is left that serving would not know.
+    # There are no unknown fields.
     for log in read_logs(export):
         assert log.SerializeToString(deterministic=True)
         log.DiscardUnknownFields()
         assert log.ByteSize() > 0
 
 
-def test_the_small_exports_requests_are_its_golden_inputs(written_export):
+def test_warmup_requests_of_the_small_export_are_its_golden_inputs(written_export):
     requests = [log.predict_log.request for log in read_logs(written_export)]
     assert [request.model_spec.signature_name for request in requests] == list(INPUTS)
     for request in requests:
         assert request.inputs.keys() == INPUTS[request.model_spec.signature_name].keys()
 
 
-def test_bytes_are_those_that_the_protobufs_write(export):
+def test_warmup_bytes_equal_those_of_the_protobufs(export):
     write_warmup_requests(export, [("encode", {"text": ["x" * 200]})])
     (record,) = tf.data.TFRecordDataset(str(export / WARMUP)).as_numpy_iterator()
     log = prediction_log_pb2.PredictionLog()
@@ -70,14 +70,14 @@ def test_bytes_are_those_that_the_protobufs_write(export):
         (("translate", {"text": ["a"]}), "No signature 'translate' to warm up; found attention, "),
         (("encode", {"texts": ["a"]}), "The inputs of encode are text; got texts."),
         (("encode", {}), "The inputs of encode are text; got ."),
-        (("encode", {"text": "a"}), r"Input 'text' of encode has other axes; got \(\)"),
+        (("encode", {"text": "a"}), r"Input 'text' of encode must have 1 axes; got the shape \(\)"),
     ],
 )
-def test_a_request_that_would_keep_serving_from_loading(export, request_, message):
+def test_warmup_request_that_would_fail_raises_an_error(export, request_, message):
     with pytest.raises(ValueError, match=message):
         write_warmup_requests(export, [request_])
 
 
-def test_too_many_requests(export):
+def test_too_many_warmup_requests_raise_an_error(export):
     with pytest.raises(ValueError, match="At most 1000 requests can warm up; got 1001"):
         write_warmup_requests(export, [("encode", {"text": ["a"]})] * 1001)

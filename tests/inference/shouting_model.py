@@ -1,27 +1,26 @@
-"""A text model without a network: it shouts. What it gives is known without calling it."""
+"""A text model without a network that converts texts to upper case."""
 
 import numpy as np
 import tensorflow as tf
 
+from keras_transformer.inference import TextModel
+
 N_BEST = 3
 
 
-class ShoutingModel:
-    """Has the attributes of a `TextModel`; each signature is a Python function.
+class ShoutingModel(TextModel):
+    """A `TextModel` whose signatures are Python functions.
 
     Attributes:
-        calls: of each call of a signature, its name and the number of rows.
+        calls: name and number of rows of each call of a signature.
     """
 
-    manifest = None
-    reads_trees = False
-
     def __init__(self, kind="Transformer", name="shouting"):
-        self.kind = kind
-        self.name = name
         self.calls = []
         names = ("serving_default", "n_best", "sample", "score", "attention")
-        self.signatures = {name: self._counted(name) for name in names}
+        if kind == "TextEncoder":
+            names = ("serving_default", "encode", "classify")
+        super().__init__(kind, name, {name: self._counted(name) for name in names})
 
     def _counted(self, name):
         function = getattr(self, f"_{name}")
@@ -38,7 +37,7 @@ class ShoutingModel:
         return answers(texts, [score_of(line) for line in texts])
 
     def _n_best(self, text):
-        """The shouted line, the line itself, if that differs; a third place is never filled."""
+        """Returns the line in upper case and the line itself; the third place is empty."""
         lines = strings(text)
         texts = [[shout(line), line, ""] for line in lines]
         scores = [[score_of(line), score_of(line) - 1, -np.inf] for line in lines]
@@ -48,14 +47,25 @@ class ShoutingModel:
         texts = [f"{line} {temperature.numpy():.1f} {seed.numpy()}" for line in strings(text)]
         return answers(texts, [-1.0] * len(texts))
 
+    def _encode(self, text):
+        """Returns the number of letters, and 1."""
+        letters = [[len(line), 1] for line in strings(text)]
+        return {"embedding": tf.reshape(tf.constant(letters, tf.float32), [-1, 2])}
+
+    def _classify(self, text):
+        """Returns "long" for texts with more than four letters, else "short"."""
+        is_long = np.array([len(line) > 4 for line in strings(text)], np.float32)
+        label = tf.constant(["long" if each else "short" for each in is_long], tf.string)
+        return {"label": label, "probabilities": tf.stack([is_long, 1 - is_long], axis=1)}
+
     def _score(self, source, target):
-        """Each word and the end of the target cost as much as the source has letters."""
+        """Returns minus the number of letters of the source for each word and end of the target."""
         tokens = np.array([len(line.split()) + 1 for line in strings(target)], np.int32)
         letters = np.array([len(line) for line in strings(source)], np.float32)
         return {"log_probability": tf.constant(-letters * tokens), "tokens": tf.constant(tokens)}
 
     def _attention(self, source, target):
-        """Words are tokens; the n-th attends to the n-th, all that are left to the last."""
+        """Returns words as tokens; the n-th attends to the n-th, further ones to the last."""
         sources, targets = (
             [[*line.split(), "<end>"] for line in strings(x)] for x in (source, target)
         )

@@ -1,4 +1,4 @@
-"""A language model that has learned nothing, as a run: enough to see what goes where."""
+"""The run of an untrained language model."""
 
 from keras_transformer import LanguageModel
 from keras_transformer.export import TrainedModel
@@ -6,8 +6,8 @@ from keras_transformer.text import ByteTokenizer, TokenizerPair
 
 
 def save_language_model(directory):
-    """Writes the run of a model of bytes; returns its directory."""
-    model = LanguageModel.from_preset(
+    """Writes the run of a model of bytes, and returns its directory."""
+    model = LanguageModel.from_size(
         "tiny",
         vocabulary_size=ByteTokenizer().vocabulary_size,
         hidden_dim=16,

@@ -7,7 +7,7 @@ import pytest
 from matplotlib import image
 
 from keras_transformer.trainer.attention_maps import draw_attention_heads
-from tests.inference.test_attention import ODD_TOKENS
+from tests.inference.test_attention_maps import ODD_TOKENS
 
 CELL = 14
 
@@ -26,7 +26,7 @@ def dark_places(picture):
     return [tuple(place) for place in np.argwhere(is_corner)]
 
 
-def test_the_dark_cells_are_where_the_weights_are():
+def test_draw_attention_heads_darkens_cells_by_weight():
     weights = np.zeros((2, 3, 4))
     weights[0, [0, 1, 2], [3, 1, 0]] = 0.5  # each head has the whole scale
     weights[1, [0, 1, 2], [0, 2, 3]] = 0.9
@@ -40,7 +40,7 @@ def test_the_dark_cells_are_where_the_weights_are():
     assert found == {(0, 3 * CELL), (1, CELL), (2, 0), (0, 0), (1, 2 * CELL), (2, 3 * CELL)}
 
 
-def test_heads_stand_in_pairs_and_take_their_tokens_room():
+def test_draw_attention_heads_places_heads_in_pairs():
     tokens = ["▁wort"] * 10
     one, two, three = (pixels(np.ones((heads, 10, 10)), tokens, tokens) for heads in (1, 2, 3))
     assert one.shape == two.shape
@@ -50,7 +50,7 @@ def test_heads_stand_in_pairs_and_take_their_tokens_room():
 
 
 @pytest.mark.filterwarnings("error")
-def test_odd_tokens_are_drawn_without_a_word(caplog):
+def test_draw_attention_heads_of_odd_tokens_prints_nothing(caplog):
     number = len(ODD_TOKENS)
     picture = pixels(np.zeros((1, number, number)), ODD_TOKENS, ODD_TOKENS)
     assert picture.shape[0] > number * CELL
@@ -58,7 +58,7 @@ def test_odd_tokens_are_drawn_without_a_word(caplog):
 
 
 @pytest.mark.parametrize("shape", [(1, 3, 2), (2, 3), (1, 0, 3), (0, 2, 3)])
-def test_weights_of_another_shape(shape):
-    message = r"`weights` must have shape \[heads, row tokens, column tokens\] = \[H, 2, 3\], none"
+def test_draw_attention_heads_with_another_shape_raises_an_error(shape):
+    message = r"`scores` must have shape \[heads, row tokens, column tokens\] = \[H, 2, 3\], none"
     with pytest.raises(ValueError, match=message):
         draw_attention_heads(np.zeros(shape), ["a", "b"], ["c", "d", "e"])

@@ -9,7 +9,7 @@ from keras_transformer.inference import Score, score_pairs
 from tests.inference.shouting_model import ShoutingModel
 
 
-def test_each_pair_gets_its_score_in_order():
+def test_score_pairs_returns_scores_in_order():
     model = ShoutingModel()
     sources = ["x" * (1 + n % 3) for n in range(50)]
     targets = ["word " * (n % 5) for n in range(50)]
@@ -23,14 +23,14 @@ def test_each_pair_gets_its_score_in_order():
     assert max(rows for _, rows in model.calls) == 16
 
 
-def test_the_perplexity_of_all_is_by_tokens_not_by_lines():
+def test_perplexity_of_a_sum_is_by_tokens():
     scores = score_pairs(ShoutingModel(), ["x", "xxx"], ["one two three", ""])
     total = sum(scores, Score(0.0, 0))
     assert total == Score(-4.0 - 3.0, 5)
     assert total.perplexity == pytest.approx(math.exp(7 / 5))
 
 
-def test_extremes():
+def test_perplexity_of_no_tokens_is_nan_and_of_tiny_probability_infinite():
     assert math.isnan(Score(0.0, 0).perplexity)
     assert Score(-1e6, 1).perplexity == math.inf
 
@@ -38,16 +38,16 @@ def test_extremes():
 @pytest.mark.parametrize(
     ("sources", "targets", "message"),
     [
-        (["a"], ["b", "c"], "the sources end after 1, the targets go on."),
-        (["a", "b", "c"], ["b", "c"], "the targets end after 2, the sources go on."),
+        (["a"], ["b", "c"], "the sources end after 1, but there are more targets."),
+        (["a", "b", "c"], ["b", "c"], "the targets end after 2, but there are more sources."),
     ],
 )
-def test_as_many_sources_as_targets(sources, targets, message):
+def test_score_pairs_with_different_counts_raises_an_error(sources, targets, message):
     with pytest.raises(UserError) as caught:
         list(score_pairs(ShoutingModel(), sources, targets))
     assert str(caught.value) == f"There must be as many sources as targets; {message}"
 
 
-def test_an_encoder_scores_nothing():
-    with pytest.raises(UserError, match="is a TextEncoder, which gives no texts"):
+def test_score_pairs_of_an_encoder_raises_an_error():
+    with pytest.raises(UserError, match="TextEncoder does not offer `score`"):
         score_pairs(ShoutingModel("TextEncoder"), [], [])

@@ -1,4 +1,4 @@
-"""Lines through a model: in order, one answer each, as soon as can be."""
+"""Lines through a model: one result each, in order, as soon as it is available."""
 
 import itertools
 
@@ -16,7 +16,7 @@ def model():
     return ShoutingModel()
 
 
-def test_each_line_gets_its_translation(model):
+def test_translate_lines_returns_translations_in_order(model):
     translations = list(translate_lines(model, LINES, window=32))
     assert [translation.source for translation in translations] == LINES
     assert [translation.text for translation in translations] == [shout(line) for line in LINES]
@@ -26,22 +26,22 @@ def test_each_line_gets_its_translation(model):
     assert max(rows for _, rows in model.calls) == 32
 
 
-def test_blank_lines_stay_in_their_place(model):
+def test_translate_lines_keeps_blank_lines(model):
     assert [t.text for t in translate_lines(model, ["", "a", "  ", ""])] == ["", "A", "", ""]
 
 
-def test_no_lines(model):
+def test_translate_lines_of_no_lines_calls_nothing(model):
     assert list(translate_lines(model, [])) == []
     assert model.calls == []
 
 
-def test_lines_without_an_end(model):
+def test_translate_lines_of_endless_lines_returns_the_first(model):
     endless = (f"Zeile {n}" for n in itertools.count())
     first = list(itertools.islice(translate_lines(model, endless), 20))
     assert [translation.text for translation in first] == [f"ZEILE {n}" for n in range(20)]
 
 
-def test_n_best_without_the_places_that_are_empty(model):
+def test_n_best_leaves_out_empty_places(model):
     (translation,) = translate_lines(model, ["ja"], n_best=N_BEST)
     assert translation.texts == ("JA", "ja")
     assert translation.scores == pytest.approx((score_of("ja"), score_of("ja") - 1))
@@ -49,23 +49,21 @@ def test_n_best_without_the_places_that_are_empty(model):
     assert translation.texts == ("JA", "ja")
 
 
-def test_n_best_are_different_texts(model):
+def test_n_best_texts_are_distinct(model):
     """The search may find several hypotheses that spell one text."""
     (translation,) = translate_lines(model, ["JA"], n_best=N_BEST)
     assert translation.texts == ("JA",)
     assert translation.scores == pytest.approx((score_of("JA"),))
 
 
-def test_more_than_the_model_gives(model):
+def test_n_best_above_the_number_of_beams_raises_an_error(model):
     with pytest.raises(UserError) as caught:
         list(translate_lines(model, ["ja"], n_best=N_BEST + 1))
-    assert str(caught.value) == (
-        "shouting: gives 3 texts for a line, not 4: as many as its search has beams. Lower "
-        "`n_best`, or raise `beams`, of an export when it is made."
-    )
+    assert str(caught.value).startswith("shouting: `n_best` must be at most 3, ")
+    assert "got 4" in str(caught.value)
 
 
-def test_samples_get_another_seed_for_each_window(model):
+def test_samples_have_another_seed_for_each_window(model):
     translations = translate_lines(model, LINES[:7], temperature=0.5, seed=40, window=3)
     seeds = [40, 40, 40, 43, 43, 43, 46]
     expected = [f"{line} 0.5 {seed}" for line, seed in zip(LINES, seeds, strict=False)]
@@ -73,12 +71,12 @@ def test_samples_get_another_seed_for_each_window(model):
     assert model.calls == [("sample", 3), ("sample", 3), ("sample", 1)]
 
 
-def test_the_largest_seed_goes_round(model):
+def test_seeds_wrap_around_after_the_largest(model):
     translations = translate_lines(model, ["a", "b"], temperature=1, seed=2**31 - 1, window=1)
     assert [translation.text for translation in translations] == ["a 1.0 2147483647", "b 1.0 0"]
 
 
-def test_bytes_that_are_no_utf8_are_readable(model):
+def test_translation_replaces_invalid_utf8(model):
     serving_default = model.signatures["serving_default"]
 
     def broken(text):
@@ -99,19 +97,19 @@ def test_bytes_that_are_no_utf8_are_readable(model):
         ({"temperature": 1.0, "seed": 2**31}, "`seed` must be below 2**31; got 2147483648."),
         (
             {"temperature": 1.0, "n_best": 2},
-            "`n_best` is for the model's search: it must be 1 with a `temperature`.",
+            "`n_best` must be 1 with a `temperature`, which samples one text; got 2.",
         ),
     ],
 )
-def test_settings_are_checked_before_the_first_line(model, settings, message):
+def test_invalid_settings_raise_an_error_before_the_first_line(model, settings, message):
     with pytest.raises(ValueError) as caught:  # noqa: PT011
         translate_lines(model, iter(["line"]), **settings)
     assert str(caught.value) == message
 
 
-def test_an_encoder_translates_nothing():
+def test_translate_lines_of_an_encoder_raises_an_error():
     with pytest.raises(UserError) as caught:
         translate_lines(ShoutingModel("TextEncoder", "sentiment"), ["line"])
     assert str(caught.value) == (
-        "sentiment: is a TextEncoder, which gives no texts. Name a Transformer or a LanguageModel."
+        "sentiment: a TextEncoder does not offer `generate`; it offers embed, classify."
     )

@@ -1,4 +1,4 @@
-"""Lines in lists: first short, then long; nothing waits for what has not come."""
+"""Grouping of lines into windows that grow and end when the next line is not available."""
 
 import pytest
 from hypothesis import given
@@ -8,7 +8,7 @@ from keras_transformer.inference.readers import in_windows
 
 
 @given(count=st.integers(0, 200), largest=st.integers(1, 50), is_growing=st.booleans())
-def test_together_they_are_all_lines_in_order(count, largest, is_growing):
+def test_windows_hold_all_lines_in_order(count, largest, is_growing):
     windows = list(in_windows(map(str, range(count)), largest, is_growing))
     assert [line for window in windows for line in window] == [str(n) for n in range(count)]
     assert all(1 <= len(window) <= largest for window in windows)
@@ -16,14 +16,14 @@ def test_together_they_are_all_lines_in_order(count, largest, is_growing):
         assert all(len(window) == largest for window in windows[:-1])
 
 
-def test_the_first_is_short_and_they_double():
+def test_windows_double_from_a_short_first_one():
     sizes = [len(window) for window in in_windows(["line"] * 1000, largest=256)]
     assert sizes[0] <= 16
     full = sizes[: sizes.index(256)]
     assert [2 * size for size in full[:-1]] == full[1:]
 
 
-def test_nothing_is_read_ahead():
+def test_windows_read_nothing_ahead():
     taken = []
     lines = (taken.append(number) or str(number) for number in range(100))
     windows = in_windows(lines, largest=4)
@@ -31,20 +31,20 @@ def test_nothing_is_read_ahead():
     assert taken == [0, 1, 2, 3]
 
 
-def test_long_lines_fill_a_list_sooner():
+def test_windows_of_long_lines_are_short():
     windows = list(in_windows(["x" * 1_000_000] * 40, largest=1000, is_growing=False))
     assert max(map(len, windows)) < 10
     assert sum(map(len, windows)) == 40
 
 
-def test_lengths_of_what_is_no_string():
+def test_windows_measure_items_by_the_given_function():
     pairs = [("x" * 500_000, "y" * 500_000)] * 20
     windows = in_windows(pairs, 1000, is_growing=False, characters=lambda pair: sum(map(len, pair)))
     assert max(map(len, windows)) < 10
 
 
 class Conversation:
-    """Lines of which some have to be waited for: after those that end with "?"."""
+    """Lines; the one after a line that ends with "?" is not available yet."""
 
     def __init__(self, *lines):
         self._lines = iter(lines)
@@ -61,7 +61,7 @@ class Conversation:
         return self._last.endswith("?")
 
 
-def test_lines_that_have_come_do_not_wait_for_others():
+def test_windows_end_when_the_next_line_must_be_waited_for():
     lines = ["Wie?", "Ja.", "Was?", "Wo?", "Hier."]
     assert list(in_windows(Conversation(*lines), largest=100)) == [
         ["Wie?"],
@@ -74,5 +74,5 @@ def test_lines_that_have_come_do_not_wait_for_others():
 
 
 @pytest.mark.parametrize("is_growing", [True, False])
-def test_no_lines_no_lists(is_growing):
+def test_windows_of_no_lines_are_none(is_growing):
     assert list(in_windows([], 10, is_growing)) == []

@@ -1,11 +1,17 @@
-"""`EncoderBlock`, `DecoderBlock` and the `Residual` they are made with."""
+"""`EncoderBlock`, `DecoderBlock` and the `Residual` in them."""
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_transformer.layers import DecoderBlock, EncoderBlock
+from keras_transformer.layers import (
+    FEED_FORWARDS,
+    DecoderBlock,
+    EncoderBlock,
+    FeedForward,
+    feed_forward,
+)
 from keras_transformer.layers.normalization import Residual
 from tests.references import blocks
 
@@ -18,7 +24,7 @@ every_form = pytest.mark.parametrize(
         for normalize_first in (True, False)
         for normalization in ("layer", "rms")
     ],
-    ids=lambda form: "-".join(form.values()),
+    ids=lambda form: "-".join(map(str, form.values())),
 )
 
 
@@ -51,7 +57,7 @@ def test_decoder_block_equals_numpy(form, has_memory, random):
     outputs = block(
         x.astype("float32"),
         memory.astype("float32") if has_memory else None,
-        memory_mask=tf.constant(is_token) if has_memory else None,
+        encoder_outputs_mask=tf.constant(is_token) if has_memory else None,
     )
     visible = np.broadcast_to(np.tri(T, dtype=bool), (B, T, T))
     memory_visible = np.broadcast_to(is_token[:, None], (B, T, S))
@@ -61,7 +67,7 @@ def test_decoder_block_equals_numpy(form, has_memory, random):
     np.testing.assert_allclose(outputs, expected, atol=1e-5)
 
 
-def test_weights_are_returned(random):
+def test_attention_scores_are_returned(random):
     x = random.normal(0, 1, (B, T, M)).astype("float32")
     memory = random.normal(0, 1, (B, S, M)).astype("float32")
     _, weights = EncoderBlock(H, 16)(x, return_attention_scores=True)
@@ -75,7 +81,7 @@ def test_weights_are_returned(random):
     assert list(weights) == ["self"]
 
 
-def test_weights_are_returned_symbolically():
+def test_attention_scores_are_returned_symbolically():
     x, memory = keras.Input((None, M)), keras.Input((S, M))
     outputs, weights = DecoderBlock(H, 16)(x, memory, return_attention_scores=True)
     assert weights["cross"].shape == (None, H, None, S)
@@ -94,7 +100,7 @@ def test_each_dropout_acts_in_training_only(kind, rate, random):
 
 
 @pytest.mark.parametrize("kind", [EncoderBlock, DecoderBlock])
-def test_config_round_trip(kind):
+def test_config_describes_an_equal_block(kind):
     block = kind(
         num_heads=H,
         intermediate_dim=16,
@@ -115,7 +121,7 @@ def test_config_round_trip(kind):
     assert again.self_attention.mechanism.registered_name == "rotary"
 
 
-def test_blocks_pass_masks_on(random):
+def test_blocks_pass_implicit_masks_on(random):
     ids = keras.Input((None,), dtype="int32")
     x = keras.layers.Embedding(5, M, mask_zero=True)(ids)
     for normalize_first, normalization in ((True, "rms"), (False, "layer")):
@@ -125,36 +131,39 @@ def test_blocks_pass_masks_on(random):
         assert mask.numpy().tolist() == [[True, False]]
 
 
-def test_a_decoder_block_may_look_ahead_when_told(random):
+def test_decoder_block_without_causal_mask_sees_later_positions(random):
     block = DecoderBlock(H, 16)
     x = random.normal(0, 1, (B, T, M)).astype("float32")
     _, weights = block(x, use_causal_mask=False, return_attention_scores=True)
     assert np.all(weights["self"].numpy() > 0)
 
 
-def test_a_memory_may_not_come_or_go(random):
+def test_decoder_block_is_called_always_with_encoder_outputs_or_never(random):
     x = random.normal(0, 1, (B, T, M)).astype("float32")
     with_memory, without = DecoderBlock(H, 16, name="a"), DecoderBlock(H, 16, name="b")
     with_memory(x, x)
     without(x)
-    match = "'a' was first called with a memory and is now called without one"
+    match = "'a' was first called with encoder outputs and is now called without"
     for inputs in (x, keras.Input((T, M))):
         with pytest.raises(ValueError, match=match):
             with_memory(inputs)
-    with pytest.raises(ValueError, match="'b' was first called without a memory and is now called"):
+    with pytest.raises(ValueError, match="'b' was first called without encoder outputs"):
         without(x, x)
     with pytest.raises(ValueError, match=match):
-        with_memory.initial_cache(B, 7)
+        with_memory(x, cache=with_memory.initial_cache(B, 7))
 
 
-def test_symbolic_calls_with_a_cache(random):
+def test_symbolic_calls_with_caches_give_the_shapes_of_real_ones(random):
     block = DecoderBlock(H, 16)
     memory = random.normal(0, 1, (B, S, M)).astype("float32")
     block.build((None, None, M), (None, None, M))
-    cache = block.initial_cache(B, 7, memory)
+    caches = {
+        "cache": block.initial_cache(B, 7),
+        "cross_attention_cache": block.cross_attention_cache(memory),
+    }
     x = keras.Input(batch_shape=(B, 1, M))
-    outputs, weights, new_cache = block(x, cache=cache, return_attention_scores=True)
-    real = block(np.zeros((B, 1, M), "float32"), cache=cache, return_attention_scores=True)
+    outputs, weights, new_cache = block(x, **caches, return_attention_scores=True)
+    real = block(np.zeros((B, 1, M), "float32"), **caches, return_attention_scores=True)
     shapes = [
         keras.tree.map_structure(lambda tensor: tuple(tensor.shape), nest)
         for nest in ((outputs, weights, new_cache), real)
@@ -167,7 +176,7 @@ def test_residual_equals_numpy(random):
     x = random.normal(0, 1, (B, T, M))
     for normalize_first in (True, False):
         layer = Residual(normalize_first=normalize_first, normalization="rms")
-        outputs = layer(x.astype("float32"), sublayer(layer.enter(x.astype("float32"))))
+        outputs = layer(x.astype("float32"), sublayer(layer.sublayer_inputs(x.astype("float32"))))
         expected = blocks.residual(x, layer, lambda y: blocks.dense(y, sublayer))
         np.testing.assert_allclose(outputs, expected, atol=1e-5)
 
@@ -179,15 +188,85 @@ def test_residual_equals_numpy(random):
         ({"normalization": "batch"}, "`normalization` must be one of 'layer', 'rms'; got 'batch'"),
         ({"dropout": 1.5}, r"`dropout` must be a number in \[0, 1\); got 1.5"),
         ({"attention_dropout": -1}, r"`dropout` must be a number in \[0, 1\); got -1"),
-        ({"activation": "tanh"}, "`activation` must be one of"),
+        ({"activation": "tanhh"}, "`activation` must be .*'tanhh'. Did you mean 'tanh'"),
+        ({"feed_forward": "sparse"}, "`feed_forward` must be one of 'dense'"),
         ({"epsilon": 0}, "`epsilon` must be a finite number above 0; got 0"),
         ({"attention": "shawn"}, "Did you mean 'shaw'?"),
         (
             {"num_heads": 5},
-            "`hidden_dim` must be divisible by `num_heads`; got hidden_dim=12 and num_heads=5",
+            "`hidden_dim` must be divisible by num_heads=5; got 12",
         ),
     ],
 )
-def test_bad_arguments(arguments, message):
+def test_bad_arguments_are_named(arguments, message):
     with pytest.raises(ValueError, match=message):
         EncoderBlock(**{"num_heads": H, "intermediate_dim": 8, **arguments})(keras.Input((None, M)))
+
+
+class TestFeedForwardOfABlock:
+    """The feed-forward network of a block can be replaced, by name or by a layer."""
+
+    @pytest.fixture(autouse=True)
+    def registry(self, monkeypatch):
+        monkeypatch.setattr(feed_forward, "FEED_FORWARDS", dict(FEED_FORWARDS))
+
+        @feed_forward.register_feed_forward("scaled")
+        class Scaled(FeedForward):
+            """A network with an option of its own."""
+
+            def __init__(self, intermediate_dim, factor=1.0, **kwargs):
+                super().__init__(intermediate_dim, **kwargs)
+                self.factor = factor
+
+            def call(self, inputs, training=None):
+                return self.factor * super().call(inputs, training=training)
+
+    def test_registered_name_and_options_make_the_network(self, random):
+        x = random.normal(0, 1, (B, T, M)).astype("float32")
+        settings = {"feed_forward": "scaled", "activation": "gelu", "activation_dropout": 0.1}
+        block = EncoderBlock(H, 16, **settings, feed_forward_options={"factor": 0.0})
+        network = block.feed_forward
+        assert (network.factor, network.intermediate_dim, network.activation) == (0.0, 16, "gelu")
+        assert network.dropout == 0.1
+        outputs = block(x)
+        attended = block.self_attention(block.self_attention_residual.sublayer_inputs(x))
+        np.testing.assert_allclose(outputs, x + attended, atol=1e-6)
+        again = EncoderBlock.from_config(block.get_config())
+        assert again.feed_forward.factor == 0.0
+        assert again.get_config() == block.get_config()
+
+    def test_any_keras_layer_is_copied_without_its_weights(self, random):
+        layer = keras.layers.Dense(M, activation="tanh", name="mine")
+        x = random.normal(0, 1, (B, T, M)).astype("float32")
+        layer(x)
+        for block in (
+            EncoderBlock(H, 16, feed_forward=layer),
+            DecoderBlock(H, 16, feed_forward=layer),
+        ):
+            assert block(x, training=True).shape == (B, T, M)
+            assert type(block.feed_forward) is keras.layers.Dense
+            assert block.feed_forward is not layer
+            assert not np.array_equal(block.feed_forward.kernel, layer.kernel)
+            again = type(block).from_config(block.get_config())
+            assert again.get_config() == block.get_config()
+
+    def test_losses_of_the_network_are_those_of_the_block(self, random):
+        layer = keras.layers.Dense(M, activity_regularizer="l2")
+        block = EncoderBlock(H, 16, feed_forward=layer)
+        block(random.normal(0, 1, (B, T, M)).astype("float32"))
+        assert len(block.losses) == 1
+
+    @pytest.mark.parametrize(
+        ("settings", "message"),
+        [
+            ({"feed_forward": 3}, "`feed_forward` must be .*; got 3"),
+            ({"feed_forward_options": {"factor": 2}}, "`feed_forward_options`.*dense.*factor"),
+            (
+                {"feed_forward": keras.layers.Dense(M), "feed_forward_options": {"units": 2}},
+                "`feed_forward_options` must be empty .*; got {'units': 2}",
+            ),
+        ],
+    )
+    def test_bad_networks_are_named(self, settings, message):
+        with pytest.raises(ValueError, match=message):
+            EncoderBlock(H, 16, **settings)

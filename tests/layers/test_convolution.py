@@ -1,4 +1,4 @@
-"""Convolutional layers against NumPy."""
+"""Tests of the convolutional layers against NumPy."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ import tensorflow as tf
 from keras_transformer.layers import (
     ConvolutionalDecoderBlock,
     ConvolutionalEncoderBlock,
-    ConvolutionalMemory,
+    EncoderKeysAndValues,
     GatedConvolution,
 )
 from tests.references import convolution
@@ -28,10 +28,10 @@ def normal(random, *shape):
 
 
 @pytest.mark.parametrize("is_causal", [False, True])
-@pytest.mark.parametrize("kernel_width", [1, 2, 3, 8])
-def test_a_convolution_equals_numpy(kernel_width, is_causal, random):
-    """Windows of even and odd width, and wider than the text; padding does not count."""
-    layer = with_random_weights(GatedConvolution(kernel_width, is_causal=is_causal), random)
+@pytest.mark.parametrize("kernel_size", [1, 2, 3, 8])
+def test_gated_convolution_equals_numpy(kernel_size, is_causal, random):
+    """Windows have even and odd size, and are longer than the text; padding does not count."""
+    layer = with_random_weights(GatedConvolution(kernel_size, is_causal=is_causal), random)
     inputs = normal(random, 2, 5, 6)
     outputs = layer(inputs, mask=tf.constant(MASK))
     for row, length in enumerate(LENGTHS):
@@ -39,33 +39,32 @@ def test_a_convolution_equals_numpy(kernel_width, is_causal, random):
         np.testing.assert_allclose(outputs[row, :length], expected, atol=1e-5)
 
 
-def test_step_by_step(random):
-    """In pieces of any length, the cache takes the place of what came before."""
+def test_gated_convolution_with_cache_equals_full_call(random):
     layer = with_random_weights(GatedConvolution(4, is_causal=True), random)
     inputs, cache, pieces = normal(random, 2, 6, 6), layer.initial_cache(2), []
     for piece in np.split(inputs, [1, 3], axis=1):
         outputs, cache = layer(piece, cache=cache)
         pieces.append(outputs)
     np.testing.assert_allclose(tf.concat(pieces, 1), layer(inputs), atol=1e-5)
-    with pytest.raises(ValueError, match=r"no step by step\. Make it with is_causal=True"):
+    with pytest.raises(ValueError, match=r"step by step.*is_causal=True"):
         GatedConvolution(4)(inputs, cache=cache)
 
 
-def test_blocks_equal_numpy(random):
+def test_encoder_and_decoder_block_equal_numpy(random):
     encoder = with_random_weights(ConvolutionalEncoderBlock(3), random)
     decoder = with_random_weights(ConvolutionalDecoderBlock(3), random, inputs=4)
     source, target, embedded = (normal(random, 2, length, 6) for length in (5, 4, 4))
     mask = tf.constant(MASK)
     states = encoder(source, mask=mask)
-    keys, values = ConvolutionalMemory(2)(states, source, states_mask=mask)
+    keys, values = EncoderKeysAndValues(2)(states, source, states_mask=mask)
     outputs, weights = decoder(
         target, embedded, keys, values, key_mask=mask, return_attention_scores=True
     )
     for row, length in enumerate(LENGTHS):
-        real = source[row, :length].astype("float64")
-        expected_states = convolution.encoder_block(encoder, real)
+        tokens = source[row, :length].astype("float64")
+        expected_states = convolution.encoder_block(encoder, tokens)
         np.testing.assert_allclose(states[row, :length], expected_states, atol=1e-5)
-        key, value = convolution.memory(expected_states, real)
+        key, value = convolution.keys_and_values(expected_states, tokens)
         np.testing.assert_allclose(values[row, :length], value, atol=1e-5)
         expected = convolution.decoder_block(decoder, target[row], embedded[row], key, value)
         np.testing.assert_allclose(outputs[row], expected[0], atol=1e-5)
@@ -73,12 +72,12 @@ def test_blocks_equal_numpy(random):
         assert not np.any(weights[row, :, length:])
 
 
-def test_gradients_of_what_many_layers_attend_to_are_divided(random):
-    """Those of the encoder's outputs, not those of the embeddings."""
+def test_gradients_of_encoder_states_are_divided_by_the_number_of_decoder_layers(random):
+    """The gradients of the embeddings are not divided."""
     states, embedded = (tf.constant(normal(random, 2, 4, 6)) for _ in range(2))
     with tf.GradientTape() as tape:
         tape.watch([states, embedded])
-        keys, values = ConvolutionalMemory(readers=5)(states, embedded, training=True)
+        keys, values = EncoderKeysAndValues(num_decoder_layers=5)(states, embedded, training=True)
         total = tf.reduce_sum(keys + values)
     of_states, of_embedded = tape.gradient(total, [states, embedded])
     of_values = np.sqrt(0.5) * np.sqrt(4)
@@ -86,8 +85,7 @@ def test_gradients_of_what_many_layers_attend_to_are_divided(random):
     np.testing.assert_allclose(of_embedded, np.full((2, 4, 6), of_values), rtol=1e-5)
 
 
-def test_outputs_are_as_large_as_inputs(random):
-    """So that many blocks neither blow up nor fade."""
+def test_encoder_block_preserves_the_variance(random):
     layer, inputs = ConvolutionalEncoderBlock(3), normal(random, 4, 50, 256)
     assert np.std(layer(inputs)) == pytest.approx(1, abs=0.15)
 
@@ -98,10 +96,10 @@ def test_outputs_are_as_large_as_inputs(random):
         GatedConvolution(4, is_causal=True, dropout=0.1),
         ConvolutionalEncoderBlock(5, dropout=0.1),
         ConvolutionalDecoderBlock(5, dropout=0.1),
-        ConvolutionalMemory(3),
+        EncoderKeysAndValues(3),
     ],
     ids=lambda layer: type(layer).__name__,
 )
-def test_configs_round_trip(layer):
+def test_config_round_trip(layer):
     again = type(layer).from_config(layer.get_config())
     assert again.get_config() == layer.get_config()

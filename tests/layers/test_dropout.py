@@ -1,4 +1,4 @@
-"""Dropout by random bytes, against what dropout is defined to do."""
+"""Tests of dropout with random bytes."""
 
 import keras
 import numpy as np
@@ -9,16 +9,16 @@ from keras_transformer.layers.dropout import Dropout
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.3, 1 / 3, 0.999, 0.002])
-def test_values_are_dropped_with_the_rate_and_scaled(rate):
+def test_values_are_dropped_with_the_rate_and_others_scaled(rate):
     dropout = Dropout(rate, seed=5)
     kept = np.concatenate([dropout(tf.ones([40, 333]), training=True) for _ in range(30)])
     np.testing.assert_allclose(np.unique(kept), [0, 1 / (1 - rate)], rtol=1e-4)
     deviation = (rate * (1 - rate) / kept.size) ** 0.5
-    # The threshold is one byte, rounded anew by each call: that makes calls differ by 1/256.
+    # The threshold is a byte that each call rounds at random, so calls differ by up to 1/256.
     assert abs(np.mean(kept == 0) - rate) < 4 * deviation + 2 / 256 / 30**0.5
 
 
-def test_a_rate_between_two_bytes_is_met_by_rounding_at_random():
+def test_rate_between_two_bytes_is_rounded_at_random():
     rate = 76.5 / 256
     dropout = Dropout(rate, seed=5)
     shares = [np.mean(dropout(tf.ones([2**18]), training=True) == 0) for _ in range(40)]
@@ -27,7 +27,7 @@ def test_a_rate_between_two_bytes_is_met_by_rounding_at_random():
     np.testing.assert_allclose([min(shares), max(shares)], [76 / 256, 77 / 256], atol=4e-3)
 
 
-def test_places_are_independent_of_each_other():
+def test_positions_are_dropped_independently():
     dropped = Dropout(0.3, seed=1)(tf.ones([2000, 64]), training=True).numpy() == 0
     correlation = np.corrcoef(dropped, rowvar=False) - np.eye(64)
     assert np.abs(correlation).max() < 0.12
@@ -35,7 +35,7 @@ def test_places_are_independent_of_each_other():
     assert abs(rows.std() - (0.3 * 0.7 / 64) ** 0.5) < 0.005
 
 
-def test_seeds_decide():
+def test_equal_seeds_give_equal_masks():
     first, again, other = (Dropout(0.5, seed=seed) for seed in (1, 1, 2))
     ones = tf.ones([100])
     draws = [[layer(ones, training=True).numpy() for _ in range(2)] for layer in (first, again)]
@@ -46,7 +46,7 @@ def test_seeds_decide():
 
 @pytest.mark.parametrize("shape", [(), (0, 3), (1,), (7,), (8,), (9,), (2, 3, 5)])
 @pytest.mark.parametrize("jit_compile", [False, True])
-def test_any_shape_plain_and_compiled(shape, jit_compile):
+def test_any_shape_without_and_with_xla(shape, jit_compile):
     dropout = Dropout(0.5, seed=1)
     call = tf.function(lambda x: dropout(x, training=True), jit_compile=jit_compile)
     outputs = call(tf.ones(shape))
@@ -55,13 +55,13 @@ def test_any_shape_plain_and_compiled(shape, jit_compile):
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64"])
-def test_types_stay(dtype):
+def test_dtype_is_preserved(dtype):
     outputs = Dropout(0.5, dtype=dtype)(tf.ones([50], dtype), training=True)
     assert outputs.dtype == dtype
     assert set(np.unique(tf.cast(outputs, "float32"))) == {0.0, 2.0}
 
 
-def test_gradient_passes_where_values_do():
+def test_gradient_equals_the_scaled_mask():
     dropout, x = Dropout(0.5, seed=1), tf.ones([100])
     with tf.GradientTape() as tape:
         tape.watch(x)
@@ -70,12 +70,12 @@ def test_gradient_passes_where_values_do():
 
 
 @pytest.mark.parametrize(("rate", "training"), [(0.5, False), (0.0, True), (0.5, None)])
-def test_nothing_is_dropped_otherwise(rate, training):
+def test_without_training_or_rate_nothing_is_dropped(rate, training):
     x = tf.ones([100])
     np.testing.assert_array_equal(Dropout(rate)(x, training=training), x)
 
 
-def test_config_comes_back():
+def test_config_round_trip():
     layer = Dropout(0.25, seed=3, name="some")
     again = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(layer))
     assert type(again) is Dropout

@@ -1,4 +1,4 @@
-"""Layer normalization with its gradient written out, against Keras' own."""
+"""Layer normalization with an explicit gradient, beside Keras' own."""
 
 import keras
 import numpy as np
@@ -18,7 +18,7 @@ def values_and_gradients(layer, inputs, upstream):
 
 @pytest.mark.parametrize("shape", [(6, 8), (2, 3, 8), (2, 3, 4, 8), (0, 8)])
 @pytest.mark.parametrize("offset", [0.0, 1e3])
-def test_values_and_gradients_are_those_of_keras(shape, offset):
+def test_values_and_gradients_equal_those_of_keras(shape, offset):
     generator = np.random.default_rng(1)
     inputs = tf.constant(generator.normal(offset, 2.0, shape), "float32")
     upstream = tf.constant(generator.normal(size=shape), "float32")
@@ -44,14 +44,14 @@ def test_half_precision_is_computed_in_float32(policy):
     np.testing.assert_allclose(tf.cast(outputs, "float32"), expected, atol=0.02)
 
 
-def test_compiled_by_xla_it_is_the_same():
+def test_xla_gives_the_same_values():
     layer, inputs = LayerNormalization(), tf.random.stateless_normal([4, 8], [1, 2])
     compiled = tf.function(layer, jit_compile=True)(inputs)
     np.testing.assert_allclose(compiled, layer(inputs), atol=1e-6)
 
 
 @pytest.mark.parametrize("settings", [{"center": False}, {"scale": False}])
-def test_without_gain_or_offset_it_is_keras_own(settings):
+def test_without_scale_or_center_values_equal_those_of_keras(settings):
     inputs = tf.random.stateless_normal([4, 8], [1, 2])
     ours, theirs = (
         kind(**settings)(inputs) for kind in (LayerNormalization, keras.layers.LayerNormalization)
@@ -59,7 +59,7 @@ def test_without_gain_or_offset_it_is_keras_own(settings):
     np.testing.assert_allclose(ours, theirs, atol=1e-6)
 
 
-def test_config_comes_back():
+def test_serialized_layer_has_the_same_config():
     layer = LayerNormalization(epsilon=1e-6, name="some")
     layer.build((None, 8))
     again = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(layer))

@@ -1,3 +1,5 @@
+"""Tests of pooling."""
+
 import keras
 import numpy as np
 import pytest
@@ -18,7 +20,7 @@ MASK = np.array([[True, True, False], [True, False, False], [False, False, False
     ],
 )
 @pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16", "mixed_float16"])
-def test_leaves_out_what_is_masked(mode, expected, dtype):
+def test_masked_positions_are_left_out(mode, expected, dtype):
     layer = Pooling(mode, dtype=dtype)
     pooled = layer(X.astype("float32"), mask=tf.constant(MASK))
     assert pooled.dtype == layer.compute_dtype
@@ -26,11 +28,11 @@ def test_leaves_out_what_is_masked(mode, expected, dtype):
     assert Pooling.from_config(layer.get_config()).mode == mode
 
 
-def test_without_a_mask_all_count():
+def test_without_a_mask_all_positions_count():
     np.testing.assert_allclose(Pooling("mean")(X.astype("float32")), X.mean(1), atol=1e-6)
 
 
-def test_implicit_mask():
+def test_implicit_mask_is_used_and_not_passed_on():
     ids = keras.Input((None,), dtype="int32")
     pooled = Pooling("mean")(keras.layers.Embedding(5, 4, mask_zero=True)(ids))
     model = keras.Model(ids, pooled)
@@ -39,7 +41,7 @@ def test_implicit_mask():
     assert getattr(long, "_keras_mask", None) is None
 
 
-def test_gradients_are_finite_where_all_is_masked():
+def test_fully_masked_row_has_finite_gradients():
     x = tf.Variable(X.astype("float32"))
     for mode in ("mean", "max", "first"):
         with tf.GradientTape() as tape:
@@ -47,6 +49,6 @@ def test_gradients_are_finite_where_all_is_masked():
         assert np.all(np.isfinite(tape.gradient(loss, x)))
 
 
-def test_unknown_mode():
-    with pytest.raises(ValueError, match="`mode` must be one of 'first', 'max', 'mean'; got 'sum'"):
+def test_unknown_mode_raises_value_error():
+    with pytest.raises(ValueError, match=r"`mode`.*'first'.*'sum'"):
         Pooling("sum")

@@ -1,4 +1,4 @@
-"""Where tokens lie in trees, in the graph, beside `DependencyTree`."""
+"""Tests of depths and distances in trees, against `DependencyTree`."""
 
 import keras
 import numpy as np
@@ -16,17 +16,17 @@ from keras_transformer.layers.tree_positions import (
 )
 from keras_transformer.text import NO_HEAD
 
-# In the plain graph, and compiled for shapes that are known.
-ways = pytest.mark.parametrize("jit", [False, True])
+# Without and with XLA.
+every_compilation = pytest.mark.parametrize("jit", [False, True])
 
 
 def random_heads(random, words, roots=1):
-    """A tree of any shape: each word but the first hangs below one before it, in a random order."""
+    """Returns a random tree: the head of each word precedes it in a random order of the words."""
     order = random.permutation(words) + 1
     heads = np.zeros(words, int)
-    for place, number in enumerate(order):
-        if place >= roots:
-            heads[number - 1] = order[random.integers(place)]
+    for position, number in enumerate(order):
+        if position >= roots:
+            heads[number - 1] = order[random.integers(position)]
     return tuple(heads.tolist())
 
 
@@ -39,11 +39,11 @@ def signed(tree):
     return tree.distances() * order
 
 
-@ways
-def test_random_trees_equal_the_plain_ones(jit, random):
+@every_compilation
+def test_depths_and_distances_of_random_trees_equal_dependency_tree(jit, random):
     lengths = [1, 2, 3, 5, 8, 13, 14, 20]
     rows = [random_heads(random, n, roots) for n in lengths for roots in (1, 2)]
-    chain = tuple(range(20))  # the deepest of all
+    chain = tuple(range(20))  # the deepest tree
     trees = [DependencyTree(("w",) * len(heads), heads) for heads in (*rows, chain)]
     heads = padded([tree.heads for tree in trees], width=23)
     depths = tf.function(word_depths, jit_compile=jit)(heads).numpy()
@@ -58,8 +58,8 @@ def test_random_trees_equal_the_plain_ones(jit, random):
         assert np.all(distances[row, :, count:] == UNRELATED)
 
 
-def test_left_and_right_differ():
-    """Of three children of one word, the first and the last are as far, on other sides."""
+def test_distances_to_the_left_and_right_differ_in_sign():
+    """Of three dependents of a word, the first and the last are on opposite sides."""
     distances = word_distances(tf.constant([[2, 0, 2, 2]])).numpy()[0]
     assert distances.tolist() == [[0, 1, 2, 2], [-1, 0, 1, 1], [-2, -1, 0, 2], [-2, -1, -2, 0]]
 
@@ -67,30 +67,30 @@ def test_left_and_right_differ():
 @pytest.mark.parametrize(
     ("heads", "depths"),
     [
-        ([2, 1, 0], [0, 0, 1]),  # a circle, and a word outside
-        ([2, 3, 4, 2, 0, 5], [0, 0, 0, 0, 1, 2]),  # a tail that runs into a circle
+        ([2, 1, 0], [0, 0, 1]),  # a cycle, and a word outside
+        ([2, 3, 4, 2, 0, 5], [0, 0, 0, 0, 1, 2]),  # a path into a cycle
         ([1, 0], [0, 1]),  # its own head
-        ([9, 0, 1, 2], [0, 1, 0, 2]),  # out of range, and what hangs below it
+        ([9, 0, 1, 2], [0, 1, 0, 2]),  # out of range, and its dependent
         ([-7, 0, 2**30], [0, 1, 0]),
         ([-1, -1], [0, 0]),
         ([4, 0, 2], [0, 1, 2]),  # the head is padding
     ],
 )
-@ways
-def test_what_hangs_from_no_root_is_in_no_tree(heads, depths, jit):
-    given = padded([heads], width=6)
-    found = tf.function(word_depths, jit_compile=jit)(given).numpy()[0, : len(heads)]
+@every_compilation
+def test_words_without_a_path_to_a_root_are_outside_of_the_tree(heads, depths, jit):
+    inputs = padded([heads], width=6)
+    found = tf.function(word_depths, jit_compile=jit)(inputs).numpy()[0, : len(heads)]
     assert found.tolist() == depths
-    distances = tf.function(word_distances, jit_compile=jit)(given).numpy()[0]
+    distances = tf.function(word_distances, jit_compile=jit)(inputs).numpy()[0]
     is_in_tree = np.array(depths) > 0
     is_known = distances[: len(heads), : len(heads)] != UNRELATED
     np.testing.assert_array_equal(is_known, is_in_tree[:, None] & is_in_tree[None])
 
 
-@ways
-def test_tokens_take_over_their_words(jit):
+@every_compilation
+def test_tokens_have_depths_and_distances_of_their_words(jit):
     heads = tf.constant([[2, 0, 2], [0, NO_HEAD, NO_HEAD]])
-    # Two pieces of a word, END, padding; and a word beyond the heads, as when they were cut.
+    # Two pieces of a word, the end token, padding; and a word without head, as after truncation.
     words = tf.constant([[1, 1, 2, 3, 0, 0], [1, 4, -1, 2, 0, 0]])
     depths = tf.function(token_depths, jit_compile=jit)(words, heads).numpy()
     assert depths.tolist() == [[2, 2, 1, 2, 0, 0], [1, 0, 0, 0, 0, 0]]
@@ -103,7 +103,7 @@ def test_tokens_take_over_their_words(jit):
     assert (distances[1] != UNRELATED).sum() == 1
 
 
-def test_no_words_at_all():
+def test_empty_trees_are_accepted():
     heads, words = tf.zeros([2, 0], tf.int32), tf.constant([[1, 0], [0, 0]])
     assert word_depths(heads).shape == (2, 0)
     assert word_distances(heads).shape == (2, 0, 0)
@@ -115,14 +115,14 @@ def test_no_words_at_all():
     ("kind", "names"),
     [("absolute", ["depths"]), ("relative", ["relations"]), ("both", ["depths", "relations"])],
 )
-def test_the_layer_gives_what_is_asked_for(kind, names):
+def test_layer_returns_the_positions_of_its_kind(kind, names):
     words, heads = (keras.Input((None,), dtype="int32") for _ in range(2))
     layer = TreePositions(kind)
-    places = layer(words, heads)
-    assert sorted(places) == names
+    positions = layer(words, heads)
+    assert sorted(positions) == names
     shapes = {"depths": (None, None), "relations": (None, None, None)}
-    assert {name: place.shape for name, place in places.items()} == {n: shapes[n] for n in names}
-    model = keras.Model([words, heads], places)
+    assert {name: each.shape for name, each in positions.items()} == {n: shapes[n] for n in names}
+    model = keras.Model([words, heads], positions)
     found = model([np.array([[1, 2, 0]]), np.array([[2, 0]])])
     for name in names:
         assert found[name].dtype == "int32"
@@ -131,6 +131,6 @@ def test_the_layer_gives_what_is_asked_for(kind, names):
     assert TreePositions.from_config(layer.get_config()).kind == kind
 
 
-def test_another_kind():
-    with pytest.raises(ValueError, match=r"`kind` must be one of .*'absolute'.*; got 'deep'"):
+def test_unknown_kind_raises_value_error():
+    with pytest.raises(ValueError, match=r"`kind`.*'absolute'.*'deep'"):
         TreePositions("deep")

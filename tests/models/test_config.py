@@ -1,9 +1,11 @@
+"""The configs of Transformers: defaults, sizes, mechanisms and errors."""
+
 import dataclasses
 
 import pytest
 
 from keras_transformer.models import (
-    PRESETS,
+    SIZES,
     LanguageModelConfig,
     TextEncoderConfig,
     TransformerConfig,
@@ -15,15 +17,15 @@ every_config = pytest.mark.parametrize(
 
 
 @every_config
-@pytest.mark.parametrize("name", PRESETS)
-def test_presets(config_class, name):
-    config = config_class.preset(name, vocabulary_size=100)
-    assert config.hidden_dim == PRESETS[name]["hidden_dim"]
-    assert {getattr(config, field) for field in config.depth_fields} == {PRESETS[name]["depth"]}
+@pytest.mark.parametrize("name", SIZES)
+def test_every_size_is_a_config(config_class, name):
+    config = config_class.from_size(name, vocabulary_size=100)
+    assert config.hidden_dim == SIZES[name]["hidden_dim"]
+    assert {getattr(config, field) for field in config.depth_fields} == {SIZES[name]["depth"]}
 
 
-def test_tiny_is_what_was_promised():
-    config = TransformerConfig.preset(
+def test_settings_replace_those_of_the_size():
+    config = TransformerConfig.from_size(
         "tiny", vocabulary_size=100, dropout=0.25, num_encoder_layers=2
     )
     assert (config.num_encoder_layers, config.num_decoder_layers) == (2, 4)
@@ -31,12 +33,12 @@ def test_tiny_is_what_was_promised():
     assert config.dropout == 0.25
 
 
-def test_the_papers_models():
+def test_base_and_big_are_those_of_the_paper():
     """Vaswani et al. 2017, table 3, and section 5.4 and 6.1 for dropout."""
-    base = TransformerConfig.preset("base", vocabulary_size=37_000)
+    base = TransformerConfig.from_size("base", vocabulary_size=37_000)
     assert (base.num_encoder_layers, base.num_decoder_layers, base.hidden_dim) == (6, 6, 512)
     assert (base.intermediate_dim, base.num_heads, base.dropout) == (2048, 8, 0.1)
-    big = TransformerConfig.preset("big", vocabulary_size=37_000)
+    big = TransformerConfig.from_size("big", vocabulary_size=37_000)
     assert (big.num_encoder_layers, big.num_decoder_layers, big.hidden_dim) == (6, 6, 1024)
     assert (big.intermediate_dim, big.num_heads, big.dropout) == (4096, 16, 0.3)
     for config in (base, big):
@@ -49,7 +51,7 @@ def test_the_papers_models():
         assert config.share_embeddings == "all"
 
 
-def test_positions_are_left_to_mechanisms_that_have_their_own():
+def test_auto_positions_are_none_beside_a_mechanism_that_encodes_them():
     config = LanguageModelConfig(vocabulary_size=10, attention="rotary")
     assert config.position_scheme is None
     assert dataclasses.replace(config, positions="learned").position_scheme == "learned"
@@ -58,7 +60,7 @@ def test_positions_are_left_to_mechanisms_that_have_their_own():
     assert none.position_scheme is None
 
 
-def test_encoder_and_decoder_may_have_different_mechanisms():
+def test_encoder_and_decoder_can_have_different_mechanisms():
     config = TransformerConfig(
         vocabulary_size=10, attention="big_bird", decoder_attention="rotary", max_length=30
     )
@@ -69,7 +71,7 @@ def test_encoder_and_decoder_may_have_different_mechanisms():
     assert same.decoder_field == "attention"
 
 
-def test_mechanisms_that_have_an_end_take_it_from_the_config():
+def test_mechanisms_with_a_limit_take_the_max_length_of_the_config():
     config = TextEncoderConfig(vocabulary_size=10, attention="linformer", max_length=30)
     assert config.mechanism("attention").max_length == 30
     config = dataclasses.replace(config, attention_options={"max_length": 40})
@@ -87,10 +89,10 @@ def test_configs_are_frozen():
     [
         (
             {"hidden_dim": 500},
-            "`hidden_dim` must be divisible by `num_heads`; got hidden_dim=500 and num_heads=8",
+            "`hidden_dim` must be divisible by num_heads=8; got 500",
         ),
         ({"hidden_dim": 500}, "Use hidden_dim=496 or 504, or another num_heads"),
-        ({"num_key_value_heads": 3}, "`num_heads` must be divisible by `num_key_value_heads`"),
+        ({"num_key_value_heads": 3}, "`num_heads` must be divisible by num_key_value_heads="),
         ({"vocabulary_size": 0}, "`vocabulary_size` must be a whole number of at least 1; got 0"),
         (
             {"num_encoder_layers": "six"},
@@ -102,43 +104,49 @@ def test_configs_are_frozen():
         ({"dropout": float("nan")}, r"`dropout` must be a number in \[0, 1\); got nan"),
         ({"attention": "rotory"}, "`attention` must be one of .* Did you mean 'rotary'?"),
         ({"cross_attention": "none"}, "^`cross_attention` must be one of"),
-        ({"cross_attention": "local"}, "`cross_attention`: .* 'local' cannot attend from one"),
+        ({"cross_attention": "local"}, "`cross_attention`.* 'local' cannot attend from one"),
         (
             {"attention": "linformer"},
-            "^`attention`: .* 'linformer' cannot hide the future .*: `decoder_attention`",
+            "^`attention`.* 'linformer' cannot .*: `decoder_attention`",
         ),
         (
             {"decoder_attention": "big_bird"},
-            "^`decoder_attention`: .* 'big_bird' cannot hide the future .* Use one of [^`]*$",
+            "^`decoder_attention`.* 'big_bird' cannot .* Use one of [^`]*$",
         ),
-        ({"decoder_attention_options": {"window": 3}}, "`decoder_attention`, which is not given"),
+        (
+            {"decoder_attention_options": {"window": 3}},
+            "`decoder_attention_options` must be empty without `decoder_attention`",
+        ),
         ({"positions": "sinusoid"}, "`positions` must be one of .* Did you mean 'sinusoidal'?"),
         ({"activation": "swisch"}, "Did you mean 'swish'?"),
         ({"normalize_first": "pre"}, "`normalize_first` must be True or False; got 'pre'"),
         ({"epsilon": float("inf")}, "`epsilon` must be a finite number above 0; got inf"),
         ({"use_bias": "no"}, "`use_bias` must be True or False; got 'no'"),
-        ({"target_vocabulary_size": 9}, "needs one vocabulary.* Use share_embeddings='target'"),
+        (
+            {"target_vocabulary_size": 9},
+            "`share_embeddings`.*vocabulary_size=9.* Use share_embeddings='target'",
+        ),
         ({"share_embeddings": "both"}, "`share_embeddings` must be one of 'all', 'none', 'target'"),
     ],
 )
-def test_bad_settings(settings, message):
+def test_bad_settings_are_named(settings, message):
     with pytest.raises(ValueError, match=message):
         TransformerConfig(**{"vocabulary_size": 10, **settings})
 
 
-def test_bad_settings_of_a_text_encoder():
+def test_bad_settings_of_a_text_encoder_are_named():
     with pytest.raises(ValueError, match="`pooling` must be one of 'first', 'max', 'mean', 'none'"):
         TextEncoderConfig(vocabulary_size=10, pooling="sum")
     with pytest.raises(ValueError, match="`num_classes` must be a whole number of at least 1"):
         TextEncoderConfig(vocabulary_size=10, num_classes=0)
 
 
-def test_unknown_preset():
-    with pytest.raises(ValueError, match=r"`preset` must be one of .* Did you mean .tiny.\?"):
-        TransformerConfig.preset("tinny", vocabulary_size=10)
+def test_unknown_size_is_named():
+    with pytest.raises(ValueError, match=r"`size` must be one of .* Did you mean .tiny.\?"):
+        TransformerConfig.from_size("tinny", vocabulary_size=10)
 
 
-def test_location_based_attention_ends_with_the_models_positions():
+def test_length_limits_name_the_fields_that_set_them():
     config = TransformerConfig(vocabulary_size=10, cross_attention="location_based", max_length=60)
     assert config.mechanism("cross_attention").max_length == 60
     assert config.length_limits() == {"cross_attention": 60}
@@ -149,15 +157,15 @@ def test_location_based_attention_ends_with_the_models_positions():
     assert not TransformerConfig(vocabulary_size=10).length_limits()
 
 
-def test_location_based_attention_knows_no_packed_documents():
+def test_packing_with_location_based_attention_is_an_error():
     with pytest.raises(
         ValueError, match=r"'location_based' cannot .* packed .* Use one of .*'shaw'"
     ):
         LanguageModelConfig(vocabulary_size=10, attention="location_based", is_packed=True)
 
 
-def test_unknown_options_of_a_mechanism():
-    with pytest.raises(ValueError, match=r"`attention_options` of .shaw.*max_distence"):
+def test_unknown_options_of_a_mechanism_are_named():
+    with pytest.raises(ValueError, match=r"`attention_options`.*shaw.*max_distence"):
         TransformerConfig(
             vocabulary_size=10, attention="shaw", attention_options={"max_distence": 8}
         )

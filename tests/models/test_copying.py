@@ -1,4 +1,4 @@
-"""Models that copy from the source, and that are told not to repeat themselves."""
+"""Models that copy from the source, and the loss for attending to a position again."""
 
 import keras
 import numpy as np
@@ -7,7 +7,7 @@ import pytest
 from keras_transformer import TokenCrossEntropy
 from keras_transformer.decoding import BeamSearch, GreedySearch, LengthLimits
 from keras_transformer.models import ConvolutionalSeq2Seq, RecurrentSeq2Seq, Transformer
-from keras_transformer.text import END_ID, START_ID
+from keras_transformer.text import SpecialIds
 
 SIZES = {
     "vocabulary_size": 3000,
@@ -36,17 +36,17 @@ def pairs(count, seed, with_unseen=False):
     """Sources that end with END, one of their tokens unseen if wanted; the targets are the same."""
     random = np.random.default_rng(seed)
     source = random.integers(*SEEN, (count, LENGTH + 1))
-    source[:, -1] = END_ID
+    source[:, -1] = SpecialIds().end
     if with_unseen:
         places = random.integers(0, LENGTH, count)
         source[np.arange(count), places] = random.integers(*UNSEEN, count)
-    start = np.full((count, 1), START_ID)
+    start = np.full((count, 1), SpecialIds().start)
     return {"source": source, "target": np.concatenate([start, source[:, :-1]], axis=1)}, source
 
 
 def made(model_class, **settings):
     sizes = {**SIZES, **OWN_SIZES[model_class]}
-    return model_class(model_class.config_class(**{**sizes, **settings}))
+    return model_class(**{**sizes, **settings})
 
 
 def trained(model_class, **settings):
@@ -86,16 +86,16 @@ LIMITS = LengthLimits(maximum=LENGTH + 1, maximum_ratio=None)
 @pytest.mark.parametrize(
     "search", [GreedySearch(lengths=LIMITS), BeamSearch(beams=3, lengths=LIMITS)]
 )
-def test_tokens_that_no_target_had_are_copied(search, copying):
+def test_model_that_copies_writes_tokens_that_no_target_had(search, copying):
     assert share_right(copying, search) > 0.8
 
 
-def test_without_copying_they_cannot_come_out():
+def test_model_that_does_not_copy_never_writes_them():
     assert share_right(trained(Transformer), GreedySearch(lengths=LIMITS)) < 0.1
 
 
 @pytest.mark.parametrize("model_class", OWN_SIZES)
-def test_coverage_is_part_of_the_loss_that_fit_makes_smaller(model_class):
+def test_coverage_weight_adds_a_loss_in_training_only(model_class):
     model = made(model_class, coverage_weight=2.0)
     inputs, _ = pairs(8, seed=3)
     model(inputs, training=True)
@@ -106,8 +106,6 @@ def test_coverage_is_part_of_the_loss_that_fit_makes_smaller(model_class):
 
 
 @pytest.mark.parametrize("model_class", OWN_SIZES)
-def test_copying_needs_one_vocabulary(model_class):
-    with pytest.raises(
-        ValueError, match=r"`copies` needs one vocabulary .* share_embeddings='all'"
-    ):
+def test_copying_without_a_shared_table_is_an_error(model_class):
+    with pytest.raises(ValueError, match=r"`share_embeddings`.*`copies`.* share_embeddings='all'"):
         made(model_class, copies=True, share_embeddings="target")

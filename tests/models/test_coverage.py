@@ -1,4 +1,4 @@
-"""A model that knows or is told where it has looked goes there again less."""
+"""Coverage, as an input of the attention and as a loss, makes attention repeat itself less."""
 
 import keras
 import numpy as np
@@ -6,7 +6,7 @@ import pytest
 
 from keras_transformer import TokenCrossEntropy
 from keras_transformer.models import RecurrentSeq2Seq
-from keras_transformer.text import END_ID, START_ID
+from keras_transformer.text import SpecialIds
 
 LENGTH, SYMBOLS = 8, 30
 
@@ -14,15 +14,15 @@ LENGTH, SYMBOLS = 8, 30
 def pairs(count, seed):
     """Sources of symbols, some of them several times; the targets are the same."""
     source = np.random.default_rng(seed).integers(5, 5 + SYMBOLS, (count, LENGTH + 1))
-    source[:, -1] = END_ID
-    start = np.full((count, 1), START_ID)
+    source[:, -1] = SpecialIds().end
+    start = np.full((count, 1), SpecialIds().start)
     return {"source": source, "target": np.concatenate([start, source[:, :-1]], axis=1)}, source
 
 
 def trained(**settings):
     keras.utils.set_random_seed(1)
     sizes = {"vocabulary_size": 5 + SYMBOLS, "hidden_dim": 32, "dropout": 0.0}
-    model = RecurrentSeq2Seq.from_preset("tiny", attention="additive", **sizes, **settings)
+    model = RecurrentSeq2Seq.from_size("tiny", attention="additive", **sizes, **settings)
     model.compile(keras.optimizers.Adam(5e-3), TokenCrossEntropy())
     inputs, labels = pairs(64 * 250, seed=1)
     model.fit(inputs, labels, batch_size=64, epochs=1, verbose=0)
@@ -31,7 +31,7 @@ def trained(**settings):
     return model
 
 
-def looked_at_again(model):
+def repeated_attention(model):
     """The share of a token's attention that goes where attention has been: `Σ min(a, c)`."""
     inputs, _ = pairs(200, seed=2)
     attention = model.alignment(**inputs).numpy()  # [B, T, S]
@@ -41,7 +41,7 @@ def looked_at_again(model):
 
 @pytest.fixture(scope="module")
 def without():
-    return looked_at_again(trained())
+    return repeated_attention(trained())
 
 
 @pytest.mark.parametrize(
@@ -53,5 +53,5 @@ def without():
     ids=["as an input of the attention", "and of the loss"],
 )
 def test_coverage_makes_attention_repeat_itself_less(settings, share, without):
-    """They are about 0.17 of the attention without, 0.12 and 0.01."""
-    assert looked_at_again(trained(**settings)) < share * without
+    """The shares are about 0.17 of the attention without coverage, 0.12 and 0.01."""
+    assert repeated_attention(trained(**settings)) < share * without

@@ -1,4 +1,4 @@
-"""Tasks in which the tree alone tells the answer: learned by who reads it, and by nobody else."""
+"""Tasks whose answer follows from the tree alone: only models that read it can learn them."""
 
 import keras
 import numpy as np
@@ -7,11 +7,11 @@ import pytest
 from keras_transformer.losses.cross_entropy import TokenCrossEntropy
 from keras_transformer.models import Transformer
 
-LENGTH, BATCH, UPDATES = 5, 128, 70
+LENGTH, BATCH, STEPS = 5, 128, 90
 
 
 def roots(random, count):
-    """All words depend on one of them: which? Depth and distances tell it alike."""
+    """All words depend on one word, the answer. Depths and distances both determine it."""
     answers = random.integers(LENGTH, size=count)
     heads = np.repeat(answers[:, None] + 1, LENGTH, axis=1)
     heads[np.arange(count), answers] = 0
@@ -19,9 +19,9 @@ def roots(random, count):
 
 
 def heads_of_the_first(random, count):
-    """The last word is the root, and the first depends on one of those between: on which?
+    """The last word is the root, and the first depends on a word between, the answer.
 
-    Every word has the same depth in all sentences, so that the distance alone tells.
+    Every word has the same depth in all sentences, so only the distances determine it.
     """
     answers = random.integers(1, LENGTH - 1, size=count)
     heads = np.full((count, LENGTH), LENGTH)
@@ -54,8 +54,10 @@ def examples(task, count, seed):
         (heads_of_the_first, "relative", True),
     ],
 )
-def test_who_learns_what(task, tree_positions, is_learned):
-    model = Transformer.from_preset(
+def test_model_learns_the_task_if_its_tree_positions_determine_the_answer(
+    task, tree_positions, is_learned
+):
+    model = Transformer.from_size(
         "tiny",
         vocabulary_size=24,
         hidden_dim=32,
@@ -72,9 +74,9 @@ def test_who_learns_what(task, tree_positions, is_learned):
     def read(inputs):
         return {name: inputs[name] for name in model.input}
 
-    inputs, labels = examples(task, BATCH * UPDATES, seed=1)
+    inputs, labels = examples(task, BATCH * STEPS, seed=1)
     model.fit(read(inputs), labels, batch_size=BATCH, verbose=0, shuffle=False)
     inputs, labels = examples(task, 400, seed=2)
     right = np.mean(model.predict(read(inputs), verbose=0).argmax(-1) == labels)
-    # Who does not know the tree guesses one of five, or of three, words.
+    # A model without the tree guesses one of five, or of three, words.
     assert right > 0.95 if is_learned else right < 0.5

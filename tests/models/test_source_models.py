@@ -1,4 +1,4 @@
-"""What is particular to the models with a source that are no Transformers."""
+"""What is particular to the recurrent and the convolutional model."""
 
 import numpy as np
 import pytest
@@ -16,13 +16,13 @@ SOURCE, TARGET = np.array([[5, 6, 3, 0]]), np.array([[2, 7, 8]])
 
 
 def made(model_class, **settings):
-    return model_class(model_class.config_class(**{**SMALL, **settings}))
+    return model_class(**{**SMALL, **settings})
 
 
 @pytest.mark.parametrize(
     ("model_class", "layers"), [(RecurrentSeq2Seq, 1), (ConvolutionalSeq2Seq, 3)]
 )
-def test_attention_weights(model_class, layers):
+def test_attention_weights_have_all_layers_that_attend(model_class, layers):
     """A recurrent decoder attends once, a convolutional one in each block."""
     model = made(model_class)
     weights = model.attention_weights(SOURCE, TARGET)
@@ -35,13 +35,12 @@ def test_attention_weights(model_class, layers):
 
 
 @pytest.mark.parametrize("config_class", [RecurrentSeq2SeqConfig, ConvolutionalSeq2SeqConfig])
-def test_presets_have_sizes_of_their_own(config_class):
+def test_each_config_class_has_its_own_sizes(config_class):
     for name in ("tiny", "small", "base", "big"):
-        config = config_class.preset(name, vocabulary_size=100, padding_id=1)
-        preset = config_class.presets[name]
-        assert (config.hidden_dim, config.num_encoder_layers, config.num_decoder_layers, config.padding_id) == (
-            preset["hidden_dim"], preset["depth"], preset["depth"], 1
-        )  # fmt: skip
+        config = config_class.from_size(name, vocabulary_size=100, padding_id=4)
+        size = config_class.sizes[name]
+        assert (config.hidden_dim, config.padding_id) == (size["hidden_dim"], 4)
+        assert config.num_encoder_layers == config.num_decoder_layers == size["depth"]
     with pytest.raises(TypeError, match="num_heads"):
         config_class(vocabulary_size=100, num_heads=8)
 
@@ -63,34 +62,34 @@ def test_presets_have_sizes_of_their_own(config_class):
         (
             RecurrentSeq2SeqConfig,
             {"attention": "shaw"},
-            "`attention`: The attention mechanism 'shaw' cannot attend from one",
+            "`attention`.* 'shaw' cannot attend from one",
         ),
         (
             RecurrentSeq2SeqConfig,
             {"attention": "location_based", "coverage_attention": True},
-            "`attention`: .* 'location_based' cannot see what marks a key .* Use one of 'additive'",
+            "`attention`.* 'location_based' cannot .*coverage.* Use one of 'additive'",
         ),
         (
             RecurrentSeq2SeqConfig,
             {"coverage_attention": "yes"},
             "`coverage_attention` must be True or False; got 'yes'",
         ),
-        (ConvolutionalSeq2SeqConfig, {"kernel_width": 0}, "`kernel_width` must be a whole number"),
+        (ConvolutionalSeq2SeqConfig, {"kernel_size": 0}, "`kernel_size` must be a whole number"),
         (ConvolutionalSeq2SeqConfig, {"positions": "auto"}, "`positions` must be one of 'learned'"),
         (
             ConvolutionalSeq2SeqConfig,
             {"target_vocabulary_size": 9},
-            "needs one vocabulary.* Use share_embeddings='target'",
+            "`share_embeddings`.*vocabulary_size=9.* Use share_embeddings='target'",
         ),
     ],
 )
-def test_bad_settings(config_class, settings, message):
+def test_bad_settings_are_named(config_class, settings, message):
     with pytest.raises(ValueError, match=message):
         config_class(vocabulary_size=10, **settings)
 
 
 @pytest.mark.parametrize("model_class", [RecurrentSeq2Seq, ConvolutionalSeq2Seq])
-def test_a_state_is_as_large_however_long_the_target(model_class):
+def test_size_of_the_state_does_not_depend_on_max_length(model_class):
     model = made(model_class)
     memory = model.encode(SOURCE)
     sizes = [
@@ -100,13 +99,13 @@ def test_a_state_is_as_large_however_long_the_target(model_class):
     assert sizes[0] == sizes[1]
     with pytest.raises(ValueError, match="`max_length` must be a whole number of at least 1"):
         model.initial_state(memory, max_length=0)
-    with pytest.raises(ValueError, match="a row for each of the state's 1; got 3"):
+    with pytest.raises(ValueError, match=r"`ids`.* 1; got 3"):
         model.step([5, 6, 7], model.initial_state(memory))
 
 
 @pytest.mark.parametrize("rows", [2, 6])
 @pytest.mark.parametrize("model_class", [RecurrentSeq2Seq, ConvolutionalSeq2Seq])
-def test_kernels_of_a_search_change_nothing(model_class, rows):
+def test_kernels_of_a_growing_state_do_not_change_the_logits(model_class, rows):
     """For a few rows and for many, whose logits are made in two ways."""
     model = made(model_class)
     memory = model.encode(np.repeat(SOURCE, rows, axis=0))
@@ -119,7 +118,7 @@ def test_kernels_of_a_search_change_nothing(model_class, rows):
         np.testing.assert_allclose(logits, expected, atol=1e-5)
 
 
-def test_learned_positions_are_a_limit():
+def test_position_limit_is_that_of_the_learned_positions():
     model = made(ConvolutionalSeq2Seq, max_length=4)
     assert model.position_limit == 4
     with pytest.raises(ValueError, match="max_length=4"):
@@ -128,9 +127,8 @@ def test_learned_positions_are_a_limit():
     assert made(RecurrentSeq2Seq, max_length=4).position_limit is None
 
 
-def test_windows_end_where_they_end():
-    """Two blocks of three tokens reach two tokens to each side, and no further."""
-    model = made(ConvolutionalSeq2Seq, num_encoder_layers=2, kernel_width=3)
+def test_windows_of_two_blocks_reach_two_tokens_to_each_side():
+    model = made(ConvolutionalSeq2Seq, num_encoder_layers=2, kernel_size=3)
     source = np.array([[5, 6, 7, 8, 9, 10, 11]])
     changed = source.copy()
     changed[0, 3] = 12
@@ -140,7 +138,7 @@ def test_windows_end_where_they_end():
 
 
 @pytest.mark.parametrize("model_class", [RecurrentSeq2Seq, ConvolutionalSeq2Seq])
-def test_autograph_understands_every_line(model_class, monkeypatch):
+def test_autograph_converts_every_line(model_class, monkeypatch):
     monkeypatch.setenv("AUTOGRAPH_STRICT_CONVERSION", "1")
     model = made(model_class)
 

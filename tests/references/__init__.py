@@ -1,5 +1,5 @@
-"""The formulas once more, in plain NumPy loops and float64, sharing no code with the package.
+"""Reference implementations in NumPy loops and float64, without any code of the package.
 
-`mechanisms/` and `positions/` hold one module for each registered name. The contract tests look a
-variant's reference up by that name, so that a new variant without one fails.
+`mechanisms/` and `positions/` have one module for each registered name. The contract tests import
+the reference by that name, so they fail for a new variant without a reference.
 """

@@ -1,17 +1,19 @@
-"""Softmax attention, one query, key and head at a time."""
+"""Softmax attention in NumPy, one query, key and head at a time."""
 
 import numpy as np
 
 
 def softmax_attention(query, key, value, visible, offset, score, value_at=None):
-    """Context `[B, H, T, D]` and weights `[B, H, T, S]`.
+    """Returns the context `[B, H, T, D]` and the attention weights `[B, H, T, S]`.
 
     Args:
-        query, key, value: `[B, H, T|S, D]`.
-        visible: boolean `[B, H, T, S]`.
-        offset: position of the first query.
-        score: function of (query vector, key vector, query position, key position, head, heads).
-        value_at: function of (value vector, query position, key position), if positions matter.
+        query: `[B, H, T, D]`.
+        key: `[B, H, S, D]`.
+        value: `[B, H, S, D]`.
+        visible: Boolean `[B, H, T, S]`.
+        offset: Position of the first query.
+        score: Function of (query vector, key vector, query position, key position, head, heads).
+        value_at: Function of (value vector, query position, key position). Default: the vector.
     """
     B, H, T, _ = query.shape
     S, D = value.shape[2:]

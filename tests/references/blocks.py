@@ -39,8 +39,8 @@ def feed_forward(x, layer):
 
 def layer_norm(x, layer):
     gamma, beta = (weight.numpy().astype("float64") for weight in layer.weights)
-    centerd = x - x.mean(-1, keepdims=True)
-    return centerd / np.sqrt((centerd**2).mean(-1, keepdims=True) + 1e-6) * gamma + beta
+    centered = x - x.mean(-1, keepdims=True)
+    return centered / np.sqrt((centered**2).mean(-1, keepdims=True) + 1e-6) * gamma + beta
 
 
 def rms_norm(x, layer):
@@ -53,7 +53,7 @@ NORMALIZATIONS = {"layer": layer_norm, "rms": rms_norm}
 
 def attention(x, memory, layer, visible):
     """Scaled dot-product attention with all heads; `visible` is `[B, T, S]`."""
-    H, D = layer.num_heads, layer.key_dim
+    H, D = layer.num_heads, layer.query_projection.units // layer.num_heads
     query, key, value = (
         dense(inputs, projection).reshape(*inputs.shape[:2], H, D)
         for inputs, projection in (

@@ -1,4 +1,4 @@
-"""A small real corpus in many scripts, and a tokenizer of every kind learned from it."""
+"""Fixtures: a small real corpus in many scripts, and a tokenizer of every kind learned from it."""
 
 import babel
 import pytest
@@ -12,7 +12,7 @@ LANGUAGES = (
 
 
 def names_from_cldr():
-    """Names of countries in 26 languages: about 7,500 lines of CLDR."""
+    """Yields names of countries in 26 languages: about 7,500 lines of CLDR."""
     for language in LANGUAGES:
         locale = babel.Locale(language)
         for name in locale.territories.values():
@@ -26,13 +26,13 @@ def corpus():
 
 @pytest.fixture(scope="session")
 def silent():
-    """A progress callback that shows nothing."""
+    """Returns a progress callback that shows nothing."""
     return lambda stage, done, total: None
 
 
 @pytest.fixture(scope="session")
 def tokenizers(corpus, silent):
-    """Every kind and variant by name; each session learns them once."""
+    """Returns every kind and variant by name; each session learns them once."""
     return {
         "bytes": ByteTokenizer(),
         "unigram": learn_tokenizer("sentencepiece", corpus, 3000, progress=silent),

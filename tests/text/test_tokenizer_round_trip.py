@@ -1,4 +1,4 @@
-"""What goes in comes out: property tests for every tokenizer over all of Unicode."""
+"""Property tests: every tokenizer restores texts over all of Unicode."""
 
 import functools
 import re
@@ -61,39 +61,39 @@ examples = settings(
 )
 
 
-def there_and_back(tokenizer, strings):
+def round_trip(tokenizer, strings):
     return tokenizer.detokenize(tokenizer.tokenize(strings)).numpy().tolist()
 
 
 @examples
 @given(strings=BYTES)
-def test_bytes_give_back_any_bytes(tokenizers, strings):
-    assert there_and_back(tokenizers["bytes"], strings) == strings
+def test_bytes_restore_any_bytes(tokenizers, strings):
+    assert round_trip(tokenizers["bytes"], strings) == strings
 
 
 @pytest.mark.parametrize("name", ["unigram", "bpe"])
-def test_sentencepiece_gives_back_hard_texts(tokenizers, name):
-    assert there_and_back(tokenizers[name], HARD) == [text.encode() for text in HARD]
+def test_sentencepiece_restores_hard_texts(tokenizers, name):
+    assert round_trip(tokenizers[name], HARD) == [text.encode() for text in HARD]
 
 
 @pytest.mark.parametrize("name", ["unigram", "bpe"])
 @examples
 @given(texts=TEXTS)
-def test_sentencepiece_gives_back_any_unicode(tokenizers, name, texts):
-    assert there_and_back(tokenizers[name], texts) == [text.encode() for text in texts]
+def test_sentencepiece_restores_any_unicode(tokenizers, name, texts):
+    assert round_trip(tokenizers[name], texts) == [text.encode() for text in texts]
 
 
 @pytest.mark.parametrize("name", ["unigram", "bpe"])
 @examples
 @given(strings=BYTES)
-def test_sentencepiece_replaces_what_is_not_utf8(tokenizers, name, strings):
+def test_sentencepiece_replaces_invalid_utf8(tokenizers, name, strings):
     expected = [string.decode("utf-8", "replace").encode() for string in strings]
-    assert there_and_back(tokenizers[name], strings) == expected
+    assert round_trip(tokenizers[name], strings) == expected
     assert tokenizers[name].normalize(strings).numpy().tolist() == expected
 
 
 def normalized_words(text, lowercase):
-    """The documented normalization of WordPiece, written a second time, in Python."""
+    """Returns words by the documented normalization of WordPiece, written in Python."""
     text = text.replace("\0", "\ufffd")
     text = unicodedata.normalize("NFC", text.lower() if lowercase else text)
     return [word for word in WHITE_SPACE.split(text) if word]
@@ -104,14 +104,14 @@ def characters_of(tokenizer):
     return {piece for piece in tokenizer.vocabulary() if len(piece) == 1}
 
 
-def spelt_by_wordpiece(tokenizer, texts, lowercase):
-    """The normalized texts without the words that have a character outside the vocabulary."""
+def spelled_by_wordpiece(tokenizer, texts, lowercase):
+    """Returns normalized texts without words that have a character outside the vocabulary."""
     alphabet = characters_of(tokenizer)
-    spelt = []
+    spelled = []
     for text in texts:
         words = normalized_words(text, lowercase)
-        spelt.append(" ".join(word for word in words if alphabet.issuperset(word)).encode())
-    return spelt
+        spelled.append(" ".join(word for word in words if alphabet.issuperset(word)).encode())
+    return spelled
 
 
 @pytest.mark.parametrize(
@@ -119,9 +119,9 @@ def spelt_by_wordpiece(tokenizer, texts, lowercase):
 )
 @examples
 @given(texts=TEXTS)
-def test_wordpiece_gives_back_the_normalized_words_it_can_spell(tokenizers, name, lowercase, texts):
-    expected = spelt_by_wordpiece(tokenizers[name], texts, lowercase)
-    assert there_and_back(tokenizers[name], texts) == expected
+def test_wordpiece_restores_normalized_known_words(tokenizers, name, lowercase, texts):
+    expected = spelled_by_wordpiece(tokenizers[name], texts, lowercase)
+    assert round_trip(tokenizers[name], texts) == expected
 
 
 @examples
@@ -133,14 +133,14 @@ def test_wordpiece_normalizes_as_documented(tokenizers, texts):
 
 @examples
 @given(strings=BYTES)
-def test_wordpiece_replaces_what_is_not_utf8(tokenizers, strings):
+def test_wordpiece_replaces_invalid_utf8(tokenizers, strings):
     texts = [string.decode("utf-8", "replace") for string in strings]
-    expected = spelt_by_wordpiece(tokenizers["wordpiece"], texts, lowercase=False)
-    assert there_and_back(tokenizers["wordpiece"], strings) == expected
+    expected = spelled_by_wordpiece(tokenizers["wordpiece"], texts, lowercase=False)
+    assert round_trip(tokenizers["wordpiece"], strings) == expected
 
 
-def test_a_real_corpus_comes_back(tokenizers, corpus):
+def test_real_corpus_is_restored(tokenizers, corpus):
     for name in ("bytes", "unigram", "bpe"):
-        assert there_and_back(tokenizers[name], corpus) == [line.encode() for line in corpus]
+        assert round_trip(tokenizers[name], corpus) == [line.encode() for line in corpus]
     normalized = [" ".join(normalized_words(line, lowercase=False)).encode() for line in corpus]
-    assert there_and_back(tokenizers["wordpiece"], corpus) == normalized
+    assert round_trip(tokenizers["wordpiece"], corpus) == normalized

@@ -1,4 +1,4 @@
-"""Tokenizers inside a SavedModel, in a process that has never heard of this package."""
+"""Tokenizers inside a SavedModel, loaded in a process without this package."""
 
 import json
 import subprocess
@@ -16,7 +16,7 @@ answers = {}
 
 def ask(name, path):
     answer = tf.saved_model.load(path).serve(texts)
-    # The way of servers and of the C API.
+    # As servers and the C API run it.
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         graph = tf.compat.v1.saved_model.load(session, ["serve"], path)
         signature = graph.signature_def["serving_default"]
@@ -45,7 +45,7 @@ print(json.dumps(answers))
 
 
 class Server(tf.Module):
-    """What an exported model does with its tokenizer."""
+    """Module that uses a tokenizer as an exported model does."""
 
     def __init__(self, tokenizer):
         super().__init__()
@@ -59,7 +59,7 @@ class Server(tf.Module):
         return {"ids": padded, "back": back, "tokens": self.tokenizer.tokens(padded)}
 
 
-def test_a_savedmodel_gives_the_same_ids_without_this_package(tokenizers, tmp_path):
+def test_saved_model_without_package_gives_same_ids(tokenizers, tmp_path):
     tokenizers = {name: tokenizers[name] for name in ("bytes", "unigram", "wordpiece")}
     paths = {}
     for name, tokenizer in tokenizers.items():
@@ -86,7 +86,7 @@ def test_a_savedmodel_gives_the_same_ids_without_this_package(tokenizers, tmp_pa
         ]
 
 
-def test_core_tensorflow_is_enough_for_bytes(tokenizers, tmp_path):
+def test_saved_model_of_bytes_uses_only_core_operations(tokenizers, tmp_path):
     server = Server(tokenizers["bytes"])
     tf.saved_model.save(server, str(tmp_path), signatures=server.serve)
     graph = tf.function(server.serve).get_concrete_function(tf.TensorSpec([None], tf.string)).graph

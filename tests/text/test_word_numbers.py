@@ -1,4 +1,4 @@
-"""Which word each token belongs to, for every tokenizer."""
+"""Assignment of tokens to words, for every tokenizer."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from keras_transformer._utils.errors import UserError
 from keras_transformer.text import ByteTokenizer, Tokenizer, number_words
 from tests.text.test_tokenizer_round_trip import HARD
 
-# What a column of a file can hold: no tabs, no ends of lines, at least a character.
+# Possible words of a column of a file: no tabs, no line breaks, at least one character.
 FORMS = st.one_of(
     st.text(min_size=1),
     st.sampled_from(HARD).filter(bool),
@@ -29,7 +29,7 @@ def texts_of(sentences):
 
 
 def numbers_of(tokenizer, ids, sentences):
-    """The numbers of padded ids, from a graph that knows no shapes."""
+    """Returns the numbers of padded ids, computed in a graph without static shapes."""
     sizes = tokenizer.word_sizes(tf.ragged.constant(sentences, ragged_rank=1))
     matrix = tf.TensorSpec([None, None], tf.int32)
     function = tf.function(
@@ -39,7 +39,7 @@ def numbers_of(tokenizer, ids, sentences):
 
 
 def check(tokenizer, ids, sentences):
-    """The tokens of the first n words spell the first n words, for each n."""
+    """Checks that the tokens of the first n words spell the first n words, for each n."""
     numbers = numbers_of(tokenizer, ids, sentences)
     for row, words in enumerate(sentences):
         count = int(ids[row].shape[0])
@@ -51,8 +51,8 @@ def check(tokenizer, ids, sentences):
             kept = tf.ragged.constant([ids[row].numpy()[of_row <= n].tolist()], tf.int32)
             expected = tokenizer.normalize([" ".join(words[:n])])[0].numpy()
             if tokenizer.has_unknowns:
-                spelt = tokenizer.spellings([" ".join(words)])[0].numpy()[of_row <= n]
-                assert b"".join(spelt).removeprefix(b" ") == expected
+                spelled = tokenizer.spellings([" ".join(words)])[0].numpy()[of_row <= n]
+                assert b"".join(spelled).removeprefix(b" ") == expected
             else:
                 assert tokenizer.detokenize(kept)[0].numpy() == expected
 
@@ -60,41 +60,40 @@ def check(tokenizer, ids, sentences):
 @every_kind
 @examples
 @given(sentences=SENTENCES)
-def test_every_token_has_its_word(tokenizers, kind, sentences):
+def test_number_words_of_any_text_gives_each_token_its_word(tokenizers, kind, sentences):
     tokenizer = tokenizers[kind]
     check(tokenizer, tokenizer.tokenize(texts_of(sentences)), sentences)
 
 
 @every_kind
-def test_on_real_names(tokenizers, corpus, kind):
+def test_number_words_of_real_names_gives_each_token_its_word(tokenizers, corpus, kind):
     tokenizer = tokenizers[kind]
     sentences = [line.split(" ") for line in corpus[::150]]
     check(tokenizer, tokenizer.tokenize(texts_of(sentences)), sentences)
 
 
 @pytest.mark.parametrize("kind", ["unigram", "bpe"])
-def test_however_a_text_is_cut(tokenizers, corpus, kind):
+def test_number_words_of_random_segmentation_gives_each_token_its_word(tokenizers, corpus, kind):
     tokenizer = tokenizers[kind]
     sentences = [line.split(" ") for line in corpus[::400]]
     for seed in range(3):
         check(tokenizer, tokenizer.sample(texts_of(sentences), seed), sentences)
 
 
-def test_a_tokenizer_that_knows_no_words():
-    """What one says that does not implement it: no kind is made up, as all would know of it."""
-    with pytest.raises(UserError, match="tokenizer does not tell which word a token belongs to"):
+def test_word_sizes_of_kind_without_words_is_refused():
+    # Without a new kind, which would stay in the registry.
+    with pytest.raises(UserError, match="cannot be used with trees"):
         Tokenizer.word_sizes(ByteTokenizer(), tf.ragged.constant([["a"]]))
 
 
-def test_specials_are_in_no_word():
+def test_number_words_of_special_ids_is_zero():
     tokenizer = ByteTokenizer()
     ids = tf.constant([[2, *tokenizer.tokenize(["a b"])[0].numpy(), 3, 0]])
     sizes = tokenizer.word_sizes(tf.ragged.constant([["a", "b"]])).to_tensor()
     assert number_words(tokenizer, ids, sizes).numpy().tolist() == [[0, 1, 2, 2, 0, 0]]
 
 
-def test_what_no_word_accounts_for():
-    """More text than words, and no words at all: such tokens are in none."""
+def test_number_words_of_text_beyond_the_words_is_zero():
     tokenizer = ByteTokenizer()
     ids = tokenizer.tokenize(["ab c", "ab c"]).to_tensor()
     sizes = tokenizer.word_sizes(tf.ragged.constant([["ab"], []], tf.string, ragged_rank=1))

@@ -1,4 +1,4 @@
-"""What the tests of whole trainings share."""
+"""Fixtures of the tests of whole trainings."""
 
 import pytest
 
@@ -12,8 +12,8 @@ def corpora(tmp_path_factory):
 
 
 @pytest.fixture
-def trainings(monkeypatch):
-    """Trains in this process, with stops; see `Trainings`."""
+def trainings():
+    """Trains in this process, with interruptions; see `Trainings`."""
     from tests.trainer.small_runs import Trainings
 
-    return Trainings(monkeypatch)
+    return Trainings()

@@ -1,4 +1,6 @@
-"""Batches that a test writes down, and a model small enough to know what it must do with them."""
+"""Batches given by tests, and a small model for them."""
+
+import types
 
 import keras
 import numpy as np
@@ -6,15 +8,19 @@ import tensorflow as tf
 
 from keras_transformer import TokenCrossEntropy
 from keras_transformer.data import Batches
+from keras_transformer.text import SpecialIds
 
 VOCABULARY = 12
 
 
 class GivenBatches(Batches):
-    """Every epoch has the same batches, those of a list of inputs and labels."""
+    """Batches of a list of inputs and labels, the same in every epoch."""
+
+    columns = ()
 
     def __init__(self, batches):
-        super().__init__(cache=None, seed=1)
+        cache = types.SimpleNamespace(columns=self.columns, special_ids=SpecialIds())
+        super().__init__(cache, seed=1)
         self.batches = batches
 
     @property
@@ -22,6 +28,10 @@ class GivenBatches(Batches):
         return tf.nest.map_structure(
             lambda array: tf.TensorSpec([None] * array.ndim, array.dtype), self.batches[0]
         )
+
+    @property
+    def padding_values(self):
+        return tf.nest.map_structure(lambda array: 0, self.batches[0])
 
     def __len__(self):
         return len(self.batches)
@@ -61,9 +71,9 @@ def joined(batches):
 
 
 def make_model(optimizer, loss=None, dropout=0.0, dtype=None):
-    """A compiled model that sees one token at a time, with the same weights on every call.
+    """Returns a compiled model that sees one token at a time, with the same weights on every call.
 
-    The root of an embedding of zeros has a loss like any other, and no gradient.
+    For an embedding of zeros, the square root has a finite loss and no finite gradient.
     """
     keras.utils.set_random_seed(3)
     usual = keras.config.dtype_policy()

@@ -1,4 +1,4 @@
-"""Trainings that take a second, stopped wherever a test likes, and all that is left of them."""
+"""Trainings that take a second, which tests interrupt, and everything that they leave."""
 
 import json
 import signal
@@ -6,30 +6,20 @@ from types import SimpleNamespace
 
 import h5py
 
-from keras_transformer.trainer import (
-    Recipe,
-    TrainingLoop,
-    ValidationLoop,
-    train,
-    training,
-    training_run,
-)
-from keras_transformer.trainer import preparation as recipe_parts
+from keras_transformer.trainer import Recipe, train
+from keras_transformer.trainer.building import TrainingParts
 from keras_transformer.trainer.checkpoints import Checkpoints, assign_variables, training_variables
-from keras_transformer.trainer.preparation import make_model
 from keras_transformer.trainer.progress import TrainingReport
-from keras_transformer.trainer.signals import StopRequest
-from keras_transformer.trainer.training import _make_deterministic
 from tests import phrases
 from tests.trainer.tensorboard.events import read_events
 
-#: Dropout, two batches an update, AdamW, clipping; nothing is drawn or translated.
+#: With dropout, two batches per step, AdamW and clipping; without pictures and translations.
 RECIPE = {
     "name": "phrases",
     "task": "translation",
     "text": {"tokenizer": "bytes"},
     "model": {
-        "preset": "tiny",
+        "size": "tiny",
         "hidden_dim": 16,
         "intermediate_dim": 32,
         "num_heads": 2,
@@ -42,7 +32,7 @@ RECIPE = {
     "training": {
         "steps": 12,
         "optimizer": "adamw",
-        "weight_decay": 0.01,
+        "optimizer_options": {"weight_decay": 0.01},
         "clip_norm": 1.0,
         "schedule": "cosine",
         "learning_rate": 0.01,
@@ -54,11 +44,9 @@ RECIPE = {
     "export": {"enabled": False},
 }
 
-_COMPILED = {}
-
 
 def write_corpora(directory):
-    """Writes the files of training and validation; returns the recipe's `data`."""
+    """Writes files of training and validation; returns the recipe's `data`."""
     pairs = phrases.make_pairs()
     corpora = {"train": pairs[10:130:2], "validation": pairs[:10]}
     for name, part in corpora.items():
@@ -67,24 +55,29 @@ def write_corpora(directory):
     return {name: str(directory / f"{name}.tsv") for name in corpora}
 
 
-def make_recipe(data, **sections):
-    """The recipe over some files; a section that is given is put over its own."""
+def make_values(data, **sections):
+    """Returns `RECIPE` for some files, with keys of sections replaced, as a dictionary."""
     values = {**RECIPE, "data": data}
     for name, section in sections.items():
         values[name] = {**values[name], **section} if isinstance(section, dict) else section
-    return Recipe.from_dictionary(values)
+    return values
+
+
+def make_recipe(data, **sections):
+    """Returns the recipe of `make_values`."""
+    return Recipe.from_dictionary(make_values(data, **sections))
 
 
 class Spy(TrainingReport):
-    """Keeps what is said, and does something after an update.
+    """Report that records messages, and calls functions at steps.
 
     Args:
-        after: functions without arguments, by the number of the update after which each is called.
-        when_busy: the same by what the training is busy with, such as "Evaluating".
+        after: Functions without arguments, by the number of the step after which each is called.
+        when_busy: Functions by the work that calls them, such as "Evaluating".
     """
 
     def __init__(self, after=None, when_busy=None):
-        self.said, self.headlines, self.updates = [], [], []
+        self.said, self.headlines, self.steps = [], [], []
         self.after, self.when_busy = after or {}, when_busy or {}
 
     def begin(self, headline, first_step, total_steps, epoch_steps):
@@ -92,7 +85,7 @@ class Spy(TrainingReport):
         self.epoch_steps = epoch_steps
 
     def update(self, step, logs):
-        self.updates.append(step)
+        self.steps.append(step)
         self.after.get(step, lambda: None)()
 
     def busy(self, text):
@@ -102,82 +95,100 @@ class Spy(TrainingReport):
         self.said.append(text)
 
 
-class Trainings:
-    """Trainings in this process that can be stopped at any update.
+class SharedParts(TrainingParts):
+    """Parts of trainings that reuse compiled models, and make one step per call.
 
-    To trace a model takes seconds, to make a dozen updates of it takes none: recipes that make the
-    same of it share one, and each training gets it with the values that a fresh one has, the
-    optimizer's and the random generators' included. (Fresh processes, in test_killed.py, have
-    nothing to share.)
+    Tracing a model takes seconds, a dozen steps of it none: recipes with the same model share one.
+    Each training gets it with the values of a fresh one, including those of the optimizer and the
+    random generators. (test_killed.py uses new processes, which share nothing.)
     """
 
-    def __init__(self, monkeypatch):
-        monkeypatch.setattr(training, "StopRequest", self._make_stop_request)
-        monkeypatch.setattr(training, "_make_deterministic", lambda recipe: None)
-        monkeypatch.setattr(training_run, "make_model", self._make_model)
-        monkeypatch.setattr(recipe_parts, "TrainingLoop", self._make_training_loop)
-        monkeypatch.setattr(training_run, "ValidationLoop", self._make_validation_loop)
-        # Otherwise a stop comes after as many updates as the machine makes in a while.
-        monkeypatch.setattr(training_run, "_CALL_SECONDS", 0.0)
-        self._stop_request = self._compiled = None
+    call_seconds = 0.0
 
-    def train(self, recipe, run, *, stop_after=None, stop_when=None, after=None, **options):
-        """Trains; returns what is said.
+    def __init__(self):
+        self.stop_request = self.compiled = None
 
-        Args:
-            recipe, run, options: of `train`.
-            stop_after: an update after which a stop is asked for.
-            stop_when: what the training is busy with when a signal comes, such as "Evaluating".
-            after: see `Spy`.
-        """
-        after = dict(after or {})
-        if stop_after is not None:
-            after[stop_after] = lambda: self._stop_request.request(signal.SIGTERM)
-        when_busy = {stop_when: lambda: signal.raise_signal(signal.SIGTERM)} if stop_when else {}
-        self.spy = Spy(after, when_busy)
-        train(recipe, run, report=self.spy, **options)
-        return self.spy.said
+    def make_stop_request(self, answer):
+        self.stop_request = super().make_stop_request(answer)
+        return self.stop_request
 
-    def _make_stop_request(self, answer):
-        self._stop_request = StopRequest(answer)
-        return self._stop_request
+    def set_seed(self, recipe):
+        # Not for each training: after a new seed, TensorFlow traces again.
+        pass
 
-    def _make_model(self, recipe, tokenizers):
+    def make_model(self, recipe, tokenizers):
         sections = recipe.to_dictionary()
         key = json.dumps([sections[name] for name in ("model", "training", "batches", "task")])
         if key not in _COMPILED:
-            # Not each time: TensorFlow forgets the programs it has made when it is given a seed.
-            _make_deterministic(recipe)
-            _COMPILED[key] = SimpleNamespace(model=make_model(recipe, tokenizers), loop=None)
-        else:
-            # It has its optimizer, to which the compiled loop holds.
-            _COMPILED[key].model.compile = lambda *_, **__: None
-        self._compiled = _COMPILED[key]
-        return self._compiled.model
+            super().set_seed(recipe)
+            _COMPILED[key] = SimpleNamespace(
+                model=super().make_model(recipe, tokenizers), loop=None
+            )
+        self.compiled = _COMPILED[key]
+        return self.compiled.model
 
-    def _make_training_loop(self, model, batches, **options):
-        compiled = self._compiled
+    def make_training_loop(self, recipe, model, batches, total_steps):
+        compiled = self.compiled
         if compiled.loop is None:
-            compiled.loop = TrainingLoop(model, batches, **options)
+            compiled.loop = super().make_training_loop(recipe, model, batches, total_steps)
             compiled.validation = None
             variables = training_variables(model)
             compiled.fresh = {name: variable.numpy() for name, variable in variables.items()}
         assign_variables(training_variables(model), compiled.fresh, "a fresh model")
         compiled.loop.batches = batches
-        compiled.loop.go_on_after(0)
+        compiled.loop.resume_from(0)
         return compiled.loop
 
-    def _make_validation_loop(self, model, batches):
-        compiled = self._compiled
-        compiled.validation = compiled.validation or ValidationLoop(model, batches)
+    def make_validation_loop(self, model, batches):
+        compiled = self.compiled
+        compiled.validation = compiled.validation or super().make_validation_loop(model, batches)
         compiled.validation.batches = batches
         return compiled.validation
 
 
+_COMPILED = {}
+
+
+class Trainings:
+    """Trainings in this process that can be interrupted at any step."""
+
+    def __init__(self):
+        self.parts = SharedParts()
+
+    def train(self, recipe, run, *, stop_after=None, stop_when=None, after=None, **options):
+        """Trains; returns the messages of the report.
+
+        Args:
+            recipe: The recipe.
+            run: The run directory.
+            stop_after: Step after which a stop is requested.
+            stop_when: Work during which a signal comes, such as "Evaluating".
+            after: See `Spy`.
+            **options: Further arguments of `train`.
+        """
+        after = dict(after or {})
+        if stop_after is not None:
+            after[stop_after] = lambda: self.parts.stop_request.request(signal.SIGTERM)
+        when_busy = {stop_when: lambda: signal.raise_signal(signal.SIGTERM)} if stop_when else {}
+        self.spy = Spy(after, when_busy)
+        train(recipe, run, report=self.spy, parts=self.parts, **options)
+        return self.spy.said
+
+    @property
+    def model(self):
+        """The model of the last training."""
+        return self.parts.compiled.model
+
+    @property
+    def loop(self):
+        """The training loop of the last training."""
+        return self.parts.compiled.loop
+
+
 def left_by(run):
-    """All that a run leaves and that does not depend on the clock."""
+    """Returns everything that a run leaves and that does not depend on the clock."""
     return {
-        "checkpoints": {update: checkpoint_of(run, update) for update in updates_of(run)},
+        "checkpoints": {step: checkpoint_of(run, step) for step in steps_of(run)},
         "metrics": (run / "metrics.jsonl").read_text(),
         "events": events_of(run),
         "model": weights_of(run),
@@ -187,7 +198,7 @@ def left_by(run):
 
 
 def require_same(run, expected):
-    """Raises if a run has left anything else than `left_by` gave of another one."""
+    """Raises if a run has left anything else than another one, of which `left_by` was taken."""
     found = left_by(run)
     differences = [
         f"{name}: {_brief(found[name])} instead of {_brief(expected[name])}"
@@ -203,22 +214,21 @@ def _brief(value):
     return text if len(text) < 1000 else f"{len(text)} characters"
 
 
-def updates_of(run):
-    return Checkpoints(run / "checkpoints", keep=1, is_writer=False).updates()
+def steps_of(run):
+    return Checkpoints(run / "checkpoints", keep=1, is_writer=False).steps()
 
 
-def checkpoint_of(run, update):
-    """The bytes of a checkpoint's tensors by name, and what else it knows of the training."""
-    checkpoint = Checkpoints(run / "checkpoints", keep=1, is_writer=False).read(update)
+def checkpoint_of(run, step):
+    """Returns the bytes of a checkpoint's tensors by name, and its state without times."""
+    checkpoint = Checkpoints(run / "checkpoints", keep=1, is_writer=False).read(step)
     tensors = {name: tensor.tobytes() for name, tensor in checkpoint.tensors().items()}
-    state = {
-        name: value for name, value in checkpoint.state.items() if name not in ("seconds", "logs")
-    }
+    state = {name: value for name, value in checkpoint.state.items() if name != "logs"}
+    state["training"] = {**state["training"], "seconds": None}
     return tensors, state
 
 
 def weights_of(run):
-    """The bytes of each final weight; layers are numbered by the process, so in their order."""
+    """Returns the bytes of each final weight, in order: names of layers depend on the process."""
     weights = []
     with h5py.File(run / "model" / "model.weights.h5") as file:
         file.visititems(
@@ -230,10 +240,10 @@ def weights_of(run):
 
 
 def events_of(run):
-    """The values in the event files of each part, in their order, but for those of the clock."""
+    """Returns the events of each directory in order, without those that depend on the clock."""
     return {
         part.name: [
-            event._replace(content=b"")  # hyperparameters are there with the time of the start
+            event._replace(content=b"")  # hyperparameters have the time of the start
             for event in read_events(part)
             if event.tag != "tokens_per_second"
         ]

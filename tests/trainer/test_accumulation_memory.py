@@ -1,4 +1,4 @@
-"""The memory of an update does not grow with the number of its batches."""
+"""Memory of a step that accumulates the gradients of many batches."""
 
 import subprocess
 import sys
@@ -7,8 +7,8 @@ import textwrap
 GRADIENTS = 200_000 * 100 * 4  # bytes
 
 
-def peak_of_an_update(accumulate):
-    """Makes an update of a model that is nearly all embedding; returns the peak in bytes."""
+def peak_memory(accumulate):
+    """Makes a step of a model that is nearly all embedding; returns the peak memory in bytes."""
     code = r"""
         import re, sys
         import keras
@@ -24,7 +24,7 @@ def peak_of_an_update(accumulate):
         batch = (np.array([[7, 8, 9]], "int32"), np.array([[1, 2, 3]], "int32"))
         loop = TrainingLoop(model, GivenBatches([batch]), accumulate=int(sys.argv[1]))
         loop.run(1)
-        # Not `ru_maxrss`, which begins with the peak of the process that started this one.
+        # Not `ru_maxrss`, which includes the peak of the parent process.
         print(re.search(r"VmHWM:\s*([0-9]+) kB", open("/proc/self/status").read())[1])
     """
     process = subprocess.run(
@@ -36,6 +36,6 @@ def peak_of_an_update(accumulate):
     return int(process.stdout) * 1024
 
 
-def test_gradients_of_many_batches_take_the_memory_of_two():
-    few, many = peak_of_an_update(2), peak_of_an_update(14)
+def test_accumulation_of_many_batches_needs_the_memory_of_two():
+    few, many = peak_memory(2), peak_memory(14)
     assert many - few < 2 * GRADIENTS

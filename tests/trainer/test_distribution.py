@@ -1,7 +1,7 @@
-"""Which devices train together, and two replicas in one process against one device.
+"""Choice of devices, and two replicas in one process compared with one device.
 
-Run as a script, this file prints what two replicas give: they must be set up before TensorFlow
-starts, so it takes a process of its own.
+Run as a script, this file prints the results of two replicas, which must be set up before
+TensorFlow starts.
 """
 
 import json
@@ -22,7 +22,7 @@ from keras_transformer.trainer import TrainingFailed, TrainingLoop, ValidationLo
 from keras_transformer.trainer.distribution import Distribution
 from tests.trainer.given_batches import VOCABULARY, GivenBatches, make_batch, make_model
 
-# Odd numbers of rows, uneven in tokens; of the second, one half has none but padding.
+# Odd numbers of rows and different numbers of tokens; half of the second batch is padding.
 BATCHES = [
     make_batch(1, 5, 2, 1),
     make_batch(2, 3, 0, 1, 0),
@@ -37,7 +37,7 @@ CASES = {
 
 
 def results(accumulate, dtype):
-    """What six updates of a model whose gradients are all clipped give."""
+    """Returns the results of six steps of a model whose gradients are all clipped."""
     optimizer = keras.optimizers.AdamW(
         InverseSquareRootDecay(0.005, 3), global_clipnorm=0.05, use_ema=True, weight_decay=0.1
     )
@@ -45,11 +45,11 @@ def results(accumulate, dtype):
     loop = TrainingLoop(model, GivenBatches(BATCHES), accumulate=accumulate)
     records = [*loop.run(2), *loop.run(4)]
     return {
-        "updates": [
+        "steps": [
             [
                 r.statistics.tokens,
                 r.statistics.loss,
-                r.statistics.right,
+                r.statistics.correct,
                 r.gradient_norm,
                 r.learning_rate,
             ]
@@ -63,9 +63,9 @@ def results(accumulate, dtype):
 
 
 def losses_of_transformer():
-    """With dropout, and attention over rows of nothing but padding."""
+    """Returns losses with dropout, and with attention over rows of padding."""
     keras.utils.set_random_seed(3)
-    model = Transformer.from_preset(
+    model = Transformer.from_size(
         "tiny",
         vocabulary_size=VOCABULARY,
         hidden_dim=8,
@@ -102,11 +102,11 @@ def two_replicas():
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_two_replicas_give_the_updates_of_one_device(two_replicas, case):
+def test_two_replicas_make_the_steps_of_one_device(two_replicas, case):
     ours, expected = two_replicas[case], results(**CASES[case])
     rtol = 1e-5 if CASES[case]["dtype"] == "float32" else 2e-3
-    np.testing.assert_allclose(ours["updates"], expected["updates"], rtol=rtol)
-    assert min(norm for *_, norm, _ in expected["updates"]) > 0.05  # all are clipped
+    np.testing.assert_allclose(ours["steps"], expected["steps"], rtol=rtol)
+    assert min(norm for *_, norm, _ in expected["steps"]) > 0.05  # all are clipped
     for one, other in zip(ours["weights"], expected["weights"], strict=True):
         np.testing.assert_allclose(one, other, rtol=rtol, atol=rtol)
     np.testing.assert_allclose(ours["optimizer"], expected["optimizer"], rtol=rtol, atol=rtol * 10)
@@ -122,7 +122,7 @@ def test_two_replicas_learn_with_dropout(two_replicas):
 
 @pytest.fixture
 def config(monkeypatch):
-    """Sets TF_CONFIG; joining the workers it names is left out."""
+    """Sets TF_CONFIG, without joining the workers that it names."""
     monkeypatch.setattr(distribution, "_join_workers", tf.distribute.get_strategy)
 
     def set_config(content):
@@ -157,14 +157,14 @@ def test_one_device_has_no_strategy(config, kind):
         (cluster("chief", 0, chief=["c:1"], worker=["a:1", "b:1"]), 0, 3),
     ],
 )
-def test_workers_are_those_of_the_environment(config, content, worker, workers):
+def test_workers_are_those_of_tf_config(config, content, worker, workers):
     config(content)
     found = Distribution("auto")
     assert (found.kind, found.worker, found.workers) == ("multi_worker", worker, workers)
     assert found.is_chief == (worker == 0)
 
 
-def test_several_workers_can_be_left_alone(config):
+def test_distribution_none_ignores_tf_config(config):
     config(cluster("worker", 1, worker=["a:1", "b:1"]))
     assert Distribution("none").strategy is None
 
@@ -172,56 +172,53 @@ def test_several_workers_can_be_left_alone(config):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("{", r"TF_CONFIG is no description of a cluster \(Expecting property name"),
-        ("[1]", r"TF_CONFIG is no description of a cluster \('list' object"),
-        ({"cluster": {"worker": 5}}, r"TF_CONFIG is no description of a cluster"),
+        ("{", r"TF_CONFIG .* \(Expecting property name"),
+        ("[1]", r"TF_CONFIG .* \('list' object"),
+        ({"cluster": {"worker": 5}}, "TF_CONFIG"),
         (cluster("worker", 2, worker=["a:1", "b:1"]), r"must have a 'task' that .*'index': 2"),
         (cluster("ps", 0, worker=["a:1", "b:1"]), r"must have a 'task' that .*got {'type': 'ps'"),
         ({"cluster": {"worker": ["a:1", "b:1"]}}, r"must have a 'task' that is a worker.*got None"),
         (cluster("worker", None, worker=["a:1", "b:1"]), r"must have a 'task' that.*None}"),
     ],
 )
-def test_environment_that_describes_no_worker_is_refused(config, content, message):
+def test_tf_config_that_describes_no_worker_is_refused(config, content, message):
     config(content)
     with pytest.raises(UserError, match=message):
         Distribution("multi_worker")
 
 
-def test_workers_without_an_environment_are_refused(config):
-    with pytest.raises(
-        UserError, match=r"is multi_worker, but .* TF_CONFIG names no workers\. Set"
-    ):
+def test_multi_worker_without_tf_config_is_refused(config):
+    with pytest.raises(UserError, match=r"training\.distribution.* TF_CONFIG names no workers"):
         Distribution("multi_worker")
 
 
-def test_workers_must_be_joined_before_tensorflow_starts(monkeypatch):
+def test_multi_worker_is_refused_after_tensorflow_has_started(monkeypatch):
     tf.constant(1)
     ports = ["127.0.0.1:1", "127.0.0.1:2"]
     monkeypatch.setenv("TF_CONFIG", json.dumps(cluster("worker", 0, worker=ports)))
-    with pytest.raises(UserError, match=r"TensorFlow has computed something in this process alrea"):
+    with pytest.raises(UserError, match="TensorFlow has been used in this process"):
         Distribution("multi_worker")
 
 
 @pytest.mark.parametrize("error", [tf.errors.UnavailableError, tf.errors.AbortedError])
-def test_lost_worker_is_told_in_one_line(config, error):
+def test_lost_worker_is_reported_in_one_line(config, error):
     config(cluster("worker", 1, worker=["a:1", "b:1"]))
     two = Distribution("auto")
-    with pytest.raises(TrainingFailed) as failure, two.lost_workers_told():
+    with pytest.raises(TrainingFailed) as failure, two.report_lost_workers():
         raise error(None, None, "Connection reset by peer\nand more")
-    assert str(failure.value) == (
-        f"Worker 1 of 2 cannot reach the others: one of them has ended ({error.__name__}). See "
-        "what it said, then start all of them again with the same command: the training goes on "
-        "from the last checkpoint."
-    )
+    message = str(failure.value)
+    assert message.startswith("Worker 1 of 2 cannot reach the others")
+    assert error.__name__ in message
+    assert "\n" not in message
 
 
-def test_other_errors_are_left_as_they_are(config):
-    with pytest.raises(tf.errors.UnavailableError), Distribution("none").lost_workers_told():
+def test_other_errors_pass_unchanged(config):
+    with pytest.raises(tf.errors.UnavailableError), Distribution("none").report_lost_workers():
         raise tf.errors.UnavailableError(None, None, "")
     config(cluster("worker", 1, worker=["a:1", "b:1"]))
     with (
         pytest.raises(tf.errors.ResourceExhaustedError),
-        Distribution("auto").lost_workers_told(),
+        Distribution("auto").report_lost_workers(),
     ):
         raise tf.errors.ResourceExhaustedError(None, None, "")
 

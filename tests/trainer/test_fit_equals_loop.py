@@ -1,4 +1,4 @@
-"""`model.fit` and the loop, step by step: the same losses, weights and optimizer."""
+"""`model.fit` and the training loop have equal losses, weights and optimizers, step by step."""
 
 import keras
 import numpy as np
@@ -14,9 +14,9 @@ from keras_transformer.data import (
 )
 from keras_transformer.text import ByteTokenizer
 from keras_transformer.trainer import TrainingLoop
+from keras_transformer.trainer.building import make_optimizer
 from keras_transformer.trainer.checkpoints import moving_averages, training_variables
 from keras_transformer.trainer.config import TrainingSection
-from keras_transformer.trainer.optimizers import make_optimizer
 from tests.phrases import make_pairs
 
 STEPS = 6
@@ -28,7 +28,7 @@ SMALL = {
     "dropout": 0.1,
 }
 ADAM = {"steps": STEPS, "warmup_steps": 4, "clip_norm": 0.5, "label_smoothing": 0.1}
-ADAMW = {**ADAM, "optimizer": "adamw", "weight_decay": 0.1, "ema": 0.9}
+ADAMW = {**ADAM, "optimizer": "adamw", "optimizer_options": {"weight_decay": 0.1}, "ema": 0.9}
 
 
 @pytest.fixture(scope="module")
@@ -42,21 +42,21 @@ def pair_batches(tmp_path_factory):
 def packed_batches(tmp_path_factory):
     corpus = MemoryCorpus([(target,) for _, target in make_pairs()[::4]], columns=("text",))
     cache = tokenize_corpus(corpus, ByteTokenizer(), tmp_path_factory.mktemp("documents"))
-    return PackedBatches(cache, width=40, tokens=160, seed=1)
+    return PackedBatches(cache, row_length=40, tokens=160, seed=1)
 
 
 def translator(dtype):
-    return Transformer.from_preset(
+    return Transformer.from_size(
         "tiny", num_encoder_layers=1, num_decoder_layers=1, dtype=dtype, **SMALL
     )
 
 
 def language_model(dtype):
-    return LanguageModel.from_preset("tiny", num_layers=1, is_packed=True, dtype=dtype, **SMALL)
+    return LanguageModel.from_size("tiny", num_layers=1, is_packed=True, dtype=dtype, **SMALL)
 
 
 class Losses(keras.callbacks.Callback):
-    """Keeps the loss of each epoch, which here is one step, and the weights of the last."""
+    """Records the loss of each epoch, which here is one step, and the weights of the last."""
 
     def __init__(self):
         super().__init__()
@@ -64,7 +64,7 @@ class Losses(keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch, logs=None):
         self.losses.append(logs["loss"])
-        # The end of `fit` puts the moving averages, if there are any, in their place.
+        # `fit` replaces the weights with their moving averages when it ends.
         self.values = {
             name.rpartition("/")[0]: variable.numpy()
             for name, variable in training_variables(self.model).items()
@@ -80,9 +80,7 @@ class Losses(keras.callbacks.Callback):
     ],
     ids=["AdamW with averages", "Adam in float16", "packed language model in bfloat16"],
 )
-def test_fit_and_loop_are_the_same_step_by_step(
-    make_model, dtype, training, pair_batches, packed_batches
-):
+def test_fit_equals_loop_step_by_step(make_model, dtype, training, pair_batches, packed_batches):
     batches = pair_batches if make_model is translator else packed_batches
     section = TrainingSection(**training)
 
@@ -122,7 +120,7 @@ def test_fit_and_loop_are_the_same_step_by_step(
                 np.testing.assert_array_equal(one.numpy(), other.numpy())
 
 
-def test_what_layers_add_to_the_loss_is_learned_from_in_both(pair_batches):
+def test_losses_of_layers_train_in_fit_and_loop(pair_batches):
     def trained(coverage_weight, way):
         keras.utils.set_random_seed(3)
         settings = {
@@ -130,7 +128,7 @@ def test_what_layers_add_to_the_loss_is_learned_from_in_both(pair_batches):
             "num_decoder_layers": 1,
             "coverage_weight": coverage_weight,
         }
-        model = Transformer.from_preset("tiny", **settings, **SMALL)
+        model = Transformer.from_size("tiny", **settings, **SMALL)
         model.compile(keras.optimizers.SGD(0.1), TokenCrossEntropy(), jit_compile=False)
         if way == "fit":
             model.fit(pair_batches.dataset(), steps_per_epoch=2, shuffle=False, verbose=0)

@@ -1,4 +1,4 @@
-"""Processes that are killed: the script for it, with fewer kills than a person would ask for."""
+"""The script that kills trainings, with few kills."""
 
 import pathlib
 import subprocess
@@ -12,7 +12,7 @@ import keras_transformer
 ROOT = pathlib.Path(keras_transformer.__file__).parents[1]
 
 
-def test_kill_nine_sigterm_and_ctrl_c(tmp_path):
+def test_killed_training_equals_an_undisturbed_one(tmp_path):
     script = ROOT / "training" / "reliability" / "kill_nine.py"
     command = [sys.executable, str(script), "--kills", "2", "--directory", str(tmp_path / "runs")]
     finished = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -24,7 +24,7 @@ def test_kill_nine_sigterm_and_ctrl_c(tmp_path):
         "SIGTERM",
         "SIGINT",
     ]
-    assert lines[-1] == "Weights, optimizer, metrics and events are the same, bit for bit."
+    assert lines[-1] == "Weights, optimizer, metrics and events are identical bit for bit."
 
 
 def write_weights(run, value):
@@ -32,14 +32,14 @@ def write_weights(run, value):
         file["layers/dense/vars/0"] = np.float32([value])
 
 
-def test_a_difference_is_found(tmp_path, monkeypatch):
+def test_differing_finds_differences(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "training" / "reliability"))
     import kill_nine
 
     for name in ("one", "other"):
         run = tmp_path / name
         for file in (
-            "checkpoints/update_00000002/tensors.data-00000-of-00001",
+            "checkpoints/step_00000002/tensors.data-00000-of-00001",
             "metrics.jsonl",
             "tensorboard/train/nothing",
             "tensorboard/validation/nothing",
@@ -55,6 +55,6 @@ def test_a_difference_is_found(tmp_path, monkeypatch):
         "metrics.jsonl",
         "model/model.weights.h5",
     ]
-    (tmp_path / "other" / "checkpoints" / "update_00000002").rename(tmp_path / "gone")
+    (tmp_path / "other" / "checkpoints" / "step_00000002").rename(tmp_path / "gone")
     (text,) = kill_nine.differing(tmp_path / "one", tmp_path / "other")
-    assert text.startswith("checkpoints: [], not ['checkpoints/update_00000002/tensors.data")
+    assert text.startswith("checkpoints: [], not ['checkpoints/step_00000002/tensors.data")

@@ -1,4 +1,4 @@
-"""Two worker processes on this machine, by the real command, against one process."""
+"""Two worker processes on this machine, started by the command, compared with one process."""
 
 import json
 import os
@@ -26,7 +26,7 @@ name: phrases
 task: translation
 data: {train: train.tsv, validation: validation.tsv}
 text: {tokenizer: bytes}
-model: {preset: tiny, hidden_dim: 16, intermediate_dim: 32, num_heads: 2, num_encoder_layers: 1,
+model: {size: tiny, hidden_dim: 16, intermediate_dim: 32, num_heads: 2, num_encoder_layers: 1,
   num_decoder_layers: 1, dropout: 0.0}
 batches: {tokens: 600, max_length: 64, max_buckets: 3, accumulate: 2}
 training: {steps: 20, schedule: cosine, learning_rate: 0.01, warmup_steps: 5, clip_norm: 0.5,
@@ -40,7 +40,7 @@ export: {enabled: false}
 
 @pytest.fixture
 def recipe(tmp_path, monkeypatch):
-    """The path of a recipe, in the current directory with all that it names."""
+    """The path of a recipe in the current directory, beside its files."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("TF_CONFIG", raising=False)
     lines = ["\t".join(pair) + "\n" for pair in make_pairs()[::2]]
@@ -63,10 +63,10 @@ def assert_close(ours, expected):
         assert one == pytest.approx(other, rel=1e-5, abs=1e-6)
 
 
-def test_two_workers_give_the_losses_of_one_process(recipe):
-    """Evaluations with BLEU and the end, which are the chief's, keep nobody waiting for ever."""
+def test_two_workers_have_the_losses_of_one_process(recipe):
+    """Also with BLEU and the export, which only the first worker computes."""
     configs = runpy.run_path(LAUNCHER)["cluster_configs"](2)
-    # What the second worker writes can be told by its mode.
+    # Files of the second worker have another mode.
     workers = [
         subprocess.Popen(
             [COMMAND, "train", recipe, "--run", "two"],
@@ -102,7 +102,7 @@ def test_two_workers_give_the_losses_of_one_process(recipe):
 
 
 def launch(recipe, run, *options):
-    """Starts the launcher with two workers; returns it and a function that reads its next line."""
+    """Starts the launcher with two workers."""
     return subprocess.Popen(
         [sys.executable, str(LAUNCHER), *options, "train", recipe, "--run", run],
         env={**os.environ, "CUDA_VISIBLE_DEVICES": "-1"},
@@ -113,23 +113,23 @@ def launch(recipe, run, *options):
 
 
 def pids(launcher):
-    """The processes of the workers, which the launcher tells first."""
+    """Returns the processes of the workers, which the launcher prints first."""
     line = launcher.stderr.readline()
     match = re.fullmatch(r"Workers are the processes (\d+), (\d+)\.\n", line)
     assert match, line + launcher.stderr.read()
     return [int(pid) for pid in match.groups()]
 
 
-def wait_for(run, update, launcher):
-    while not pathlib.Path(run, "checkpoints", f"update_{update:08d}").exists():
+def wait_for(run, step, launcher):
+    while not pathlib.Path(run, "checkpoints", f"step_{step:08d}").exists():
         assert launcher.poll() is None, launcher.stderr.read()
         time.sleep(0.02)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("lost", [0, 1])
-def test_job_whose_worker_is_killed_goes_on_as_if_nothing_had_been(recipe, lost):
-    """SIGTERM to one worker stops both; kill -9 of one ends the other, and both start again."""
+def test_job_whose_worker_is_killed_equals_an_undisturbed_one(recipe, lost):
+    """SIGTERM to one worker stops both; kill -9 of one ends the other, and both are restarted."""
     undisturbed = launch(recipe, "undisturbed", "--workers", "2")
     assert undisturbed.wait() == 0, undisturbed.stderr.read()
 
@@ -139,7 +139,7 @@ def test_job_whose_worker_is_killed_goes_on_as_if_nothing_had_been(recipe, lost)
     os.kill(asked_workers[1 - lost], signal.SIGTERM)
     said = asked.stderr.read()
     assert asked.wait() == 143, said
-    assert len(re.findall(r"^Saved at update \d+\. The same command", said, re.MULTILINE)) == 2
+    assert len(re.findall(r"saved at step \d+\.", said)) == 2
 
     killed = launch(recipe, "disturbed", "--restarts", "1")
     killed_workers = pids(killed)
@@ -153,5 +153,5 @@ def test_job_whose_worker_is_killed_goes_on_as_if_nothing_had_been(recipe, lost)
     )
     assert "Traceback" not in said
     assert f"Process {killed_workers[1 - lost]}: exit code 1\n" in said
-    assert "Going on after update 15." in said
+    assert "Resuming from step 15." in said
     assert metrics("disturbed") == metrics("undisturbed")

@@ -1,4 +1,4 @@
-"""From a recipe to batches: what is made, what is found again, what a person is told."""
+"""Data of a recipe: corpora, vocabularies, batches, and what is reported about them."""
 
 import pathlib
 
@@ -18,7 +18,7 @@ name: phrases
 task: translation
 data: {train: train.tsv, validation: validation.tsv, test: {last: [validation.tsv]}}
 text: {tokenizer: bytes}
-model: {preset: tiny, hidden_dim: 16}
+model: {size: tiny, hidden_dim: 16}
 batches: {tokens: 600, max_length: 64, max_buckets: 3}
 training: {steps: 20}
 evaluation: {sentences: 3}
@@ -26,7 +26,7 @@ evaluation: {sentences: 3}
 
 
 class KeepingReport(TrainingReport):
-    """Keeps what it is told."""
+    """Records stages and messages."""
 
     def __init__(self):
         self.stages, self.said = [], []
@@ -40,7 +40,7 @@ class KeepingReport(TrainingReport):
 
 @pytest.fixture
 def prepare(tmp_path, monkeypatch):
-    """Prepares the recipe with some of its values replaced; returns data and report."""
+    """Prepares the recipe with some keys replaced; returns data and report."""
     monkeypatch.chdir(tmp_path)
     lines = ["\t".join(pair) + "\n" for pair in make_pairs()[::5]]
     (tmp_path / "train.tsv").write_text("".join(lines[8:]), encoding="utf-8")
@@ -58,7 +58,7 @@ def prepare(tmp_path, monkeypatch):
     return prepared
 
 
-def test_everything_that_a_training_reads(prepare):
+def test_prepared_data_has_everything_that_a_training_reads(prepare):
     data, report = prepare()
     assert isinstance(data.batches, PairBatches)
     assert data.batches.report().examples == 42
@@ -71,7 +71,7 @@ def test_everything_that_a_training_reads(prepare):
     ]  # fmt: skip
 
 
-def test_second_time_everything_is_found(prepare):
+def test_prepared_data_is_found_again(prepare):
     first, _ = prepare()
     again, report = prepare()
     assert not [stage for stage in report.stages if stage.startswith(("Reading", "Learning"))]
@@ -80,8 +80,7 @@ def test_second_time_everything_is_found(prepare):
 
 
 @pytest.mark.parametrize("name", ["train", "validation"])
-def test_what_has_changed_before_the_first_checkpoint_is_read_again(prepare, name):
-    """As when a file was put right that a person had been told about."""
+def test_corpus_changed_before_the_first_checkpoint_is_read_again(prepare, name):
     first, _ = prepare("text.tokenizer=wordpiece", "text.vocabulary_size=120")
     path = pathlib.Path(f"{name}.tsv")
     path.write_text("один\tдва\n" * 3 + path.read_text(encoding="utf-8"), encoding="utf-8")
@@ -94,34 +93,32 @@ def test_what_has_changed_before_the_first_checkpoint_is_read_again(prepare, nam
     assert not [stage for stage in report.stages if stage.startswith(("Reading", "Learning"))]
 
 
-def test_what_has_changed_after_a_checkpoint_is_not_learned_again(prepare):
-    """The checkpoint says that it does not fit."""
+def test_vocabulary_is_not_learned_again_after_a_checkpoint(prepare):
+    """Resuming then reports that the checkpoint does not fit the data."""
     prepare()
-    pathlib.Path("run/checkpoints/update_00000004").mkdir(parents=True)
+    pathlib.Path("run/checkpoints/step_00000004").mkdir(parents=True)
     pathlib.Path("train.tsv").write_text("one\tother\n" * 9, encoding="utf-8")
     _, report = prepare()
     assert not [stage for stage in report.stages if stage.startswith(("Reading", "Learning"))]
 
 
-def test_worker_that_does_not_see_the_files_of_the_first_is_told(prepare):
-    with pytest.raises(
-        UserError, match=r"run: the first worker's files are not here\. .*all workers share\."
-    ):
+def test_worker_that_does_not_see_the_files_of_the_first_is_refused(prepare):
+    with pytest.raises(UserError, match=r"run: .* first worker"):
         prepare(is_writer=False)
     data, _ = prepare()
     others, _ = prepare(is_writer=False)
     assert others.batches.fingerprint() == data.batches.fingerprint()
 
 
-def test_vocabularies_may_be_learned_apart(prepare):
+def test_vocabularies_of_source_and_target_are_learned_separately(prepare):
     data, report = prepare(
         "text.tokenizer=sentencepiece", "text.vocabulary_size=300", "text.shared=false"
     )
     assert not data.tokenizers.is_shared
     stages = [stage for stage in report.stages if "Learning" in stage]
     assert stages == [
-        "Learning a vocabulary of 300 ids for the source",
-        "Learning a vocabulary of 300 ids for the target",
+        "Learning a vocabulary of 300 source ids",
+        "Learning a vocabulary of 300 target ids",
     ]
 
 
@@ -133,18 +130,18 @@ def test_vocabularies_may_be_learned_apart(prepare):
         (["sampling=0.5", "sampled=both"], ["source", "target"]),
     ],
 )
-def test_sampled_sides_are_cut_at_random(prepare, settings, sampled):
+def test_sampled_sides_are_segmented_at_random(prepare, settings, sampled):
     text = ["text.tokenizer=sentencepiece", "text.vocabulary_size=300", "text.options={model: bpe}"]
     data, _ = prepare(*text, *(f"text.{setting}" for setting in settings))
     cut, uncut = _tokens_of_an_epoch(data.batches), _tokens_of_the_corpus(data.batches.cache)
     assert [side for side in cut if cut[side] > uncut[side]] == sampled
-    # What is measured must not depend on chance.
+    # Validation does not depend on chance.
     measured = data.validation_batches
     assert _tokens_of_an_epoch(measured) == _tokens_of_the_corpus(measured.cache)
 
 
 def _tokens_of_an_epoch(batches):
-    """How many tokens the rows of each side have, END included, with all that fit into them."""
+    """Returns the number of tokens of each side in an epoch, end included."""
     epoch = [batches.batch(0, number) for number in range(len(batches))]
     return {
         "source": sum(np.count_nonzero(inputs["source"]) for inputs, *_ in epoch),
@@ -157,27 +154,26 @@ def _tokens_of_the_corpus(cache):
     return dict(zip(cache.columns, lengths + len(cache), strict=True))
 
 
-def test_long_training_examples_are_told_about_and_no_validation_example_is_missing(prepare):
+def test_long_training_examples_are_reported_and_validation_is_complete(prepare):
     data, report = prepare("batches.max_length=24")
     kept = data.batches.report().examples
     assert kept < 42
-    assert report.said == [
-        f"{42 - kept} of 42 training examples are longer than batches.max_length=24 and are left "
-        "out."
-    ]
+    (said,) = report.said
+    assert f"{42 - kept} of 42 training examples" in said
+    assert "batches.max_length=24" in said
     assert data.validation_batches.report().examples == 8
 
 
-def test_too_few_tokens_are_told_by_the_names_of_the_recipe(prepare):
+def test_batches_that_are_too_small_are_reported_with_keys_of_the_recipe(prepare):
     with pytest.raises(UserError, match=r"`batches\.tokens`"):
         prepare("batches.tokens=10")
 
 
 @pytest.mark.parametrize(("packed", "kind"), [("true", PackedBatches), ("false", DocumentBatches)])
-def test_language_model_reads_documents(prepare, packed, kind):
+def test_language_model_has_batches_of_documents(prepare, packed, kind):
     data, _ = prepare(
         "task=language_model",
-        "data={train: train.txt, kind: blank-line-documents}",
+        "data={train: train.txt, format: blank-line-documents}",
         f"batches.packed={packed}",
         "evaluation={}",
     )

@@ -1,4 +1,4 @@
-"""What is counted over tokens, against its definition."""
+"""Sums over tokens, compared with their definitions."""
 
 import functools
 import math
@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from keras_transformer import TokenCrossEntropy
-from keras_transformer.trainer.training_loop import SUMS, TokenStatistics, count_tokens, token_sums
+from keras_transformer.trainer.training_loop import TokenStatistics, count_tokens, token_sums
 
 LABELS = np.array([[3, 1, 0], [2, 0, 0], [0, 0, 0]], "int32")
 
@@ -17,21 +17,21 @@ LABELS = np.array([[3, 1, 0], [2, 0, 0], [0, 0, 0]], "int32")
 def test_sums_are_over_the_tokens_that_are_not_padding(random):
     logits = random.normal(size=(3, 3, 5)).astype("float32")
     loss = TokenCrossEntropy(0.2)
-    sums = dict(zip(SUMS, map(float, token_sums(loss, LABELS, logits)), strict=True))
-    assert sums["tokens"] == count_tokens(loss, LABELS) == 3
-    assert sums["loss"] == pytest.approx(3 * float(loss(LABELS, logits)), rel=1e-6)
+    sums = TokenStatistics(*map(float, token_sums(loss, LABELS, logits)))
+    assert sums.tokens == count_tokens(loss, LABELS) == 3
+    assert sums.loss == pytest.approx(3 * float(loss(LABELS, logits)), rel=1e-6)
     plain = TokenCrossEntropy()(LABELS, logits)
-    assert sums["cross_entropy"] == pytest.approx(3 * float(plain), rel=1e-6)
-    assert sums["right"] == (np.argmax(logits, axis=-1) == LABELS)[LABELS != 0].sum()
+    assert sums.cross_entropy == pytest.approx(3 * float(plain), rel=1e-6)
+    assert sums.correct == (np.argmax(logits, axis=-1) == LABELS)[LABELS != 0].sum()
 
 
-def test_padding_is_what_the_loss_says():
+def test_padding_id_is_that_of_the_loss():
     loss = TokenCrossEntropy(padding_id=2)
     assert count_tokens(loss, LABELS) == 8
     assert token_sums(loss, LABELS, tf.zeros([3, 3, 5]))[3] == 8
 
 
-def test_only_the_smoothed_loss_has_a_gradient(random):
+def test_gradient_is_that_of_the_smoothed_loss(random):
     logits = tf.Variable(random.normal(size=(3, 3, 5)).astype("float32"))
     loss = TokenCrossEntropy(0.2)
     with tf.GradientTape() as tape:
@@ -42,7 +42,7 @@ def test_only_the_smoothed_loss_has_a_gradient(random):
     np.testing.assert_allclose(tape.gradient(total, logits), gradient, atol=1e-7)
 
 
-def test_they_add_up_whatever_the_batches(random):
+def test_statistics_of_batches_add_up_to_those_of_the_corpus(random):
     logits = random.normal(size=(3, 3, 5)).astype("float32")
     loss = TokenCrossEntropy(0.1)
 
@@ -54,10 +54,10 @@ def test_they_add_up_whatever_the_batches(random):
     assert together.logs() == pytest.approx(statistics(slice(None)).logs(), rel=1e-6)
 
 
-def test_nothing_counted_is_no_division_by_zero():
+def test_statistics_without_tokens_are_finite():
     assert TokenStatistics().logs() == {"loss": 0.0, "accuracy": 0.0, "perplexity": 1.0}
 
 
-def test_perplexity_stays_a_number():
+def test_perplexity_is_finite_for_a_large_loss():
     assert math.isfinite(TokenStatistics(cross_entropy=1e9, tokens=1.0).logs()["perplexity"])
     assert math.isnan(TokenStatistics(cross_entropy=math.nan, tokens=1.0).logs()["perplexity"])

@@ -1,4 +1,4 @@
-"""The compiled loop, update by update, on batches that are written down here."""
+"""The compiled training loop, step by step, on small batches."""
 
 import keras
 import numpy as np
@@ -16,9 +16,9 @@ from tests.trainer.given_batches import (
     make_model,
 )
 
-# The token whose embedding a test spoils. `make_batch` does not use it.
-SPOILT = VOCABULARY - 1
-# Two shapes, uneven in tokens.
+# A token whose embedding tests set to bad values. `make_batch` does not use it.
+BAD_TOKEN = VOCABULARY - 1
+# Several shapes and numbers of tokens.
 BATCHES = [
     make_batch(1, 5, 2, 1),
     make_batch(2, 3, 3, 3, 1),
@@ -34,7 +34,7 @@ def make_optimizer(**settings):
 
 
 def values(model):
-    """Everything that training changes, by names that are alike for all models of a kind."""
+    """Returns everything that training changes, by names that are equal for equal models."""
     return {
         name.rpartition("/")[0]: variable.numpy()
         for name, variable in training_variables(model).items()
@@ -42,7 +42,7 @@ def values(model):
 
 
 def assert_same(ours, expected):
-    """Bit for bit."""
+    """Checks that all values are equal bit for bit."""
     assert ours.keys() == expected.keys()
     for name in ours:
         np.testing.assert_array_equal(ours[name], expected[name], name)
@@ -54,22 +54,23 @@ def assert_close(ours, expected, atol=1e-5):
         np.testing.assert_allclose(ours[name], expected[name], atol=atol, err_msg=name)
 
 
-def spoilt(batch):
-    """The batch with one token of the kind that a test spoils."""
+def with_bad_token(batch):
+    """Returns the batch with one `BAD_TOKEN`."""
     inputs, labels = (array.copy() for array in batch)
-    inputs[0, 0] = SPOILT
+    inputs[0, 0] = BAD_TOKEN
     return inputs, labels
 
 
-def spoil(model, value):
+def set_bad_token(model, value):
+    """Sets the embedding of `BAD_TOKEN`."""
     embeddings = model.layers[1].embeddings
     table = embeddings.numpy()
-    table[SPOILT] = value
+    table[BAD_TOKEN] = value
     embeddings.assign(table)
 
 
 class Restartable:
-    """A loop whose model is taken back to its beginning: tracing it again would take longer."""
+    """A loop whose model is reset for each test, because tracing takes longer."""
 
     def __init__(self, model, **settings):
         self.loop = TrainingLoop(model, GivenBatches(BATCHES), **settings)
@@ -80,7 +81,7 @@ class Restartable:
         for name, variable in training_variables(self.model).items():
             variable.assign(self._begin[name.rpartition("/")[0]])
         self.loop.batches = GivenBatches(batches)
-        self.loop.go_on_after(0)
+        self.loop.resume_from(0)
         return self.loop
 
 
@@ -91,11 +92,11 @@ def restartable():
 
 @pytest.fixture
 def loop(restartable):
-    """A new loop, as far as a test can see. Loop and model are as big as their batches are not."""
+    """A loop with fresh values."""
     return restartable.restart()
 
 
-def test_records_tell_what_happened():
+def test_records_have_the_metrics_of_each_step():
     model = make_model(keras.optimizers.SGD(0.1))
     loop = TrainingLoop(model, GivenBatches(BATCHES))
     inputs, labels = BATCHES[0]
@@ -104,11 +105,11 @@ def test_records_tell_what_happened():
     gradients = tape.gradient(loss, model.trainable_variables)
     gradients = [tf.convert_to_tensor(gradient) for gradient in gradients]
     plain = TokenCrossEntropy()(labels, model(inputs))
-    is_right = (np.argmax(model(inputs), axis=-1) == labels)[labels != 0]
+    is_correct = (np.argmax(model(inputs), axis=-1) == labels)[labels != 0]
 
     first, second = loop.run(2)
 
-    assert (first.number, second.number, loop.updates_done) == (1, 2, 2)
+    assert (first.number, second.number, loop.steps_done) == (1, 2, 2)
     assert (first.statistics.tokens, first.slots) == (8, 15)
     assert (second.statistics.tokens, second.slots) == (10, 12)
     np.testing.assert_allclose(first.gradient_norm, tf.linalg.global_norm(gradients), rtol=1e-5)
@@ -116,24 +117,24 @@ def test_records_tell_what_happened():
     logs = first.statistics.logs()
     np.testing.assert_allclose(logs["loss"], loss, rtol=1e-6)
     np.testing.assert_allclose(np.log(logs["perplexity"]), plain, rtol=1e-6)
-    assert logs["accuracy"] == is_right.mean()
+    assert logs["accuracy"] == is_correct.mean()
 
 
-def test_one_trace_for_all_shapes_and_any_number_of_updates(loop):
+def test_loop_is_traced_once_for_all_shapes_and_numbers_of_steps(loop):
     loop.run(1)
     loop.run(4)
     loop.run(2)
     assert loop.traces == 1
-    assert loop._run_updates.experimental_get_tracing_count() == 1
+    assert loop._run_steps.experimental_get_tracing_count() == 1
 
 
-def test_learning_rate_is_that_of_the_schedule_for_each_update(loop):
+def test_learning_rate_is_that_of_the_schedule_for_each_step(loop):
     rates = [record.learning_rate for record in loop.run(5)]
     schedule = InverseSquareRootDecay(0.05, 3)
     np.testing.assert_allclose(rates, [schedule(step) for step in range(5)], rtol=1e-6)
 
 
-def test_updates_in_one_call_or_in_many_are_the_same(restartable):
+def test_steps_of_one_call_equal_those_of_several(restartable):
     together = restartable.restart().run(7)
     expected = values(restartable.model)
     loop = restartable.restart()
@@ -142,27 +143,27 @@ def test_updates_in_one_call_or_in_many_are_the_same(restartable):
     assert_same(values(restartable.model), expected)
 
 
-def test_it_goes_on_with_the_batch_that_comes_next(restartable):
+def test_resumed_loop_takes_the_next_batch(restartable):
     expected = [record.statistics.tokens for record in restartable.restart().run(12)]
     loop = restartable.restart()
-    loop.go_on_after(7)
+    loop.resume_from(7)
     records = loop.run(5)
     assert [record.number for record in records] == [8, 9, 10, 11, 12]
     assert [record.statistics.tokens for record in records] == expected[7:]
 
 
-def test_position_counts_batches_over_the_ends_of_epochs():
+def test_position_counts_batches_across_epochs():
     loop = TrainingLoop(make_model(make_optimizer()), GivenBatches(BATCHES), accumulate=2)
-    assert [loop.position(updates) for updates in range(6)] == [
+    assert [loop.position(steps) for steps in range(6)] == [
         (0, 0), (0, 2), (0, 4), (1, 1), (1, 3), (2, 0)
     ]  # fmt: skip
 
 
-def test_padding_changes_nothing(restartable):
+def test_padding_has_no_effect(restartable):
     def wider(batch):
         return tuple(np.pad(array, [(0, 2), (0, 3)]) for array in batch)
 
-    # Dropout draws by place, and so not alike for other shapes.
+    # Without dropout, whose mask depends on the shape.
     plain = Restartable(make_model(make_optimizer()))
     records = plain.loop.run(5)
     expected = values(plain.model)
@@ -179,10 +180,10 @@ def test_padding_changes_nothing(restartable):
 
 
 @pytest.mark.parametrize("clip_norm", [0.05, None])
-def test_accumulated_batches_are_one_large_batch(clip_norm):
-    """However uneven they are; one is nothing but padding. The norm is clipped once, of the sum."""
-    nothing = make_batch(9, 0, 0, width=4)
-    groups = [[*BATCHES[:2], nothing], BATCHES[2:], [BATCHES[4], BATCHES[0], BATCHES[2]]]
+def test_accumulated_batches_equal_one_large_batch(clip_norm):
+    """Also with uneven batches, one of them all padding. The sum of the gradients is clipped."""
+    padding = make_batch(9, 0, 0, width=4)
+    groups = [[*BATCHES[:2], padding], BATCHES[2:], [BATCHES[4], BATCHES[0], BATCHES[2]]]
     model = make_model(make_optimizer(global_clipnorm=clip_norm))
     small = [batch for group in groups for batch in group]
     records = TrainingLoop(model, GivenBatches(small), accumulate=3).run(3)
@@ -198,7 +199,7 @@ def test_accumulated_batches_are_one_large_batch(clip_norm):
     assert min(record.gradient_norm for record in records) > 0.05  # it is clipped
 
 
-def test_batch_of_nothing_but_padding_has_no_loss_and_no_gradient(restartable):
+def test_batch_of_padding_has_no_loss_and_no_gradient(restartable):
     loop = restartable.restart([make_batch(9, 0, 0, width=3), *BATCHES])
     first, second = loop.run(2)
     assert (first.statistics.loss, first.statistics.tokens, first.gradient_norm) == (0, 0, 0)
@@ -207,54 +208,52 @@ def test_batch_of_nothing_but_padding_has_no_loss_and_no_gradient(restartable):
 
 
 @pytest.mark.parametrize(
-    ("value", "what", "number"),
+    ("value", "cause", "number"),
     [(np.nan, "loss", "loss nan"), (0.0, "gradient", "gradient norm nan")],
 )
-def test_what_is_not_finite_stops_before_its_update(restartable, value, what, number):
+def test_loop_stops_before_a_step_that_is_not_finite(restartable, value, cause, number):
     loop = restartable.restart()
-    spoil(restartable.model, value)
+    set_bad_token(restartable.model, value)
     loop.run(7)
     expected = values(restartable.model)
 
-    batches = [*BATCHES[:2], spoilt(BATCHES[2]), *BATCHES[3:]]
+    batches = [*BATCHES[:2], with_bad_token(BATCHES[2]), *BATCHES[3:]]
     loop = restartable.restart()
-    spoil(restartable.model, value)
-    loop.run(5)  # unspoilt
+    set_bad_token(restartable.model, value)
+    loop.run(5)
     loop.batches = GivenBatches(batches)
-    loop.go_on_after(5)
+    loop.resume_from(5)
     with pytest.raises(TrainingFailed) as failure:
         loop.run(20)
 
     message = str(failure.value)
-    assert message.startswith(f"The {what} of update 8 is not finite (epoch 1, batch 2, ")
+    assert f"{cause} of step 8 is not finite (epoch 1, batch 2, " in message
     assert number in message
-    assert "learning rate 0.0306). The update was not made. Lower the learning rate" in message
-    assert loop.updates_done == 7
+    assert "learning rate 0.0306)" in message
+    assert loop.steps_done == 7
     assert_same(without_seeds(values(restartable.model)), without_seeds(expected))
-    # Asked again, it says the same: nothing has gone by.
+    # A second call fails in the same way.
     with pytest.raises(TrainingFailed) as again:
         loop.run(1)
     assert str(again.value).partition("(")[0] == message.partition("(")[0]
 
 
 def without_seeds(variables):
-    """The failed update has drawn its dropout."""
+    """Leaves out the seeds of dropout, which the failed step has advanced."""
     return {name: value for name, value in variables.items() if not name.startswith("seeds/")}
 
 
-def test_failure_names_all_batches_of_the_update():
+def test_failure_names_all_batches_of_the_step():
     model = make_model(make_optimizer())
-    spoil(model, np.inf)
-    batches = [*BATCHES[:3], spoilt(BATCHES[3])]
+    set_bad_token(model, np.inf)
+    batches = [*BATCHES[:3], with_bad_token(BATCHES[3])]
     loop = TrainingLoop(model, GivenBatches(batches), accumulate=2)
-    with pytest.raises(
-        TrainingFailed, match=r"of update 2 is not finite \(epoch 0, batch 2 to 3, "
-    ):
+    with pytest.raises(TrainingFailed, match=r"of step 2 is not finite \(epoch 0, batch 2 to 3, "):
         loop.run(2)
 
 
-def test_scale_of_the_loss_falls_until_gradients_are_finite():
-    """Updates whose gradients overflow in half precision are left out, and training goes on."""
+def test_loss_scale_falls_until_gradients_are_finite():
+    """Steps whose gradients overflow in half precision are skipped, and training continues."""
     model = make_model(make_optimizer(), dtype="mixed_float16")
     loop = TrainingLoop(model, GivenBatches(BATCHES))
     model.optimizer.dynamic_scale.assign(2.0**24)
@@ -274,18 +273,18 @@ def test_scale_of_the_loss_falls_until_gradients_are_finite():
     assert losses[-1] < losses[0] < record.statistics.logs()["loss"] * 1.1
 
 
-def test_gradient_that_no_scale_makes_finite_is_a_failure():
+def test_gradient_that_no_loss_scale_makes_finite_fails():
     model = make_model(make_optimizer(), dtype="mixed_float16")
-    loop = TrainingLoop(model, GivenBatches([spoilt(BATCHES[0])]))
-    spoil(model, 0.0)
+    loop = TrainingLoop(model, GivenBatches([with_bad_token(BATCHES[0])]))
+    set_bad_token(model, 0.0)
     before = model.get_weights()
-    with pytest.raises(TrainingFailed, match=r"The gradient of update 16 is not finite"):
-        loop.run(100)  # 2 ** 15 at first; at 1 it is no longer the scale
+    with pytest.raises(TrainingFailed, match="gradient of step 16 is not finite"):
+        loop.run(100)  # the scale is 2 ** 15 at first, and 1 at step 16
     for now, then in zip(model.get_weights()[1:], before[1:], strict=True):
         np.testing.assert_array_equal(now, then)
 
 
-def test_gradient_norm_is_that_of_the_loss_whatever_its_scale():
+def test_gradient_norm_does_not_depend_on_the_loss_scale():
     norms = []
     for dtype in ("float32", "mixed_float16"):
         loop = TrainingLoop(make_model(make_optimizer(), dtype=dtype), GivenBatches(BATCHES))
@@ -293,12 +292,12 @@ def test_gradient_norm_is_that_of_the_loss_whatever_its_scale():
     np.testing.assert_allclose(norms[1], norms[0], rtol=1e-2)
 
 
-def test_compiled_by_xla_it_is_the_same_for_each_shape():
+def test_loop_compiled_by_xla_has_equal_losses_for_each_shape():
     batches = GivenBatches([({"target": inputs}, labels) for inputs, labels in BATCHES[:2]])
 
     def losses(jit_compile):
         keras.utils.set_random_seed(3)
-        model = LanguageModel.from_preset(
+        model = LanguageModel.from_size(
             "tiny",
             vocabulary_size=VOCABULARY,
             hidden_dim=8,
@@ -317,14 +316,13 @@ def test_compiled_by_xla_it_is_the_same_for_each_shape():
 
 
 @pytest.mark.parametrize("accumulate", [0, 1.5, True])
-def test_number_of_batches_of_an_update_is_checked(accumulate):
-    with pytest.raises(ValueError, match=r"`accumulate` must be a whole number of at least 1; got"):
+def test_accumulate_must_be_a_positive_integer(accumulate):
+    with pytest.raises(ValueError, match="`accumulate`"):
         TrainingLoop(make_model("sgd"), GivenBatches(BATCHES), accumulate=accumulate)
 
 
-def test_a_model_must_be_compiled_with_our_loss():
+def test_model_compiled_with_another_loss_is_refused():
     model = make_model(make_optimizer())
     model.compile("adam", "mse")
-    message = "compiled with a `TokenCrossEntropy`; got the loss 'mse'. Call model.compile"
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match="`TokenCrossEntropy`; got the loss 'mse'"):
         TrainingLoop(model, GivenBatches(BATCHES))

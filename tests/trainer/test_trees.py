@@ -1,4 +1,4 @@
-"""A recipe with trees, the whole way: files, training, a stop, export, verification, commands."""
+"""A recipe with dependency trees: files, training, interruption, export, commands."""
 
 import json
 import pathlib
@@ -23,7 +23,7 @@ WORDS = ("rote", "Hunde", "schlafen", "gern", "im", "Haus")
 
 
 def tree(number):
-    """A sentence of two to six words: a chain to the left or to the right, or a star."""
+    """Returns a sentence of two to six words: a chain to the left or to the right, or a star."""
     words = tuple(WORDS[(number + place) % 6] for place in range(2 + number % 5))
     count = len(words)
     shapes = (range(count), [*range(2, count + 1), 0], [0] + [1] * (count - 1))
@@ -81,7 +81,7 @@ def test_training_evaluates_tests_and_exports(run):
     assert verified.manifest["recipe"]["model"]["encoder_attention"] == "structural"
 
 
-def test_commands_take_the_file(run, data, capsys, tmp_path):
+def test_commands_take_conllu_files(run, data, capsys, tmp_path):
     directory, _ = run
     export = read_result(directory / "result.json").export
     source, target = data["test"]["small"]
@@ -106,8 +106,8 @@ def test_commands_take_the_file(run, data, capsys, tmp_path):
     assert scored != without_trees
 
 
-def test_a_parser_can_be_piped_into_the_command(run, data):
-    """Standard input is CoNLL-U for such a model, and lines without tabs are sentences, too."""
+def test_command_takes_conllu_from_standard_input(run, data):
+    """Lines without tabs are sentences without trees."""
     directory, _ = run
     export = read_result(directory / "result.json").export
     parsed = pathlib.Path(data["test"]["small"][0]).read_text()
@@ -121,7 +121,7 @@ def test_a_parser_can_be_piped_into_the_command(run, data):
     assert result.stdout.count("\n") == 6
 
 
-def test_a_run_that_was_stopped_goes_on(trainings, data, tmp_path):
+def test_interrupted_run_equals_an_uninterrupted_one(trainings, data, tmp_path):
     recipe = make_recipe(data, **SECTIONS)
     trainings.train(recipe, tmp_path / "whole")
     with pytest.raises(TrainingStopped):
@@ -136,7 +136,7 @@ def prepared(recipe, directory):
     return prepare_data(recipe, run, TrainingReport())
 
 
-def test_what_is_prepared(data, tmp_path):
+def test_model_with_trees_has_batches_of_trees(data, tmp_path):
     found = prepared(make_recipe(data, **SECTIONS), tmp_path / "trees")
     assert isinstance(found.batches, TreeBatches)
     assert isinstance(found.validation_batches, TreeBatches)
@@ -144,34 +144,33 @@ def test_what_is_prepared(data, tmp_path):
     assert found.tests["small"][1] == (tree(1).conllu, tree(1).words[2])
 
 
-def test_a_plain_model_reads_the_words(data, tmp_path):
+def test_model_without_trees_has_batches_of_words(data, tmp_path):
     found = prepared(make_recipe(data), tmp_path / "plain")
     assert type(found.batches) is PairBatches
     assert found.tests["small"][0] == ("rote Hunde", "rote")
 
 
-def test_the_kind_may_be_said(data, tmp_path):
+def test_format_can_be_given_by_the_recipe(data, tmp_path):
     source, target = data["train"]
-    named_otherwise = shutil.copy(source, tmp_path / "source.txt")
-    files = {"train": [str(named_otherwise), target], "kind": "conllu"}
+    renamed = shutil.copy(source, tmp_path / "source.txt")
+    files = {"train": [str(renamed), target], "format": "conllu"}
     recipe = make_recipe(files, model={"tree_positions": "absolute"})
     assert isinstance(prepared(recipe, tmp_path / "run").batches, TreeBatches)
 
 
 @pytest.mark.parametrize(
-    ("data", "message"),
+    ("data", "facts"),
     [
-        ({"builtin": "dates"}, "`model.tree_positions` needs parsed sources, and `data.builtin`"),
+        ({"builtin": "dates"}, r"model\.tree_positions"),
         (
             {"train": ["a.conllu", "a.en"], "validation": ["b.de", "b.en"]},
-            r"`data.validation` must have a parsed source where `model.tree_positions` is set, .*; "
-            r"got b\.de, b\.en\. Set `data.kind` to conllu if it is CoNLL-U",
+            r"data\.validation.*b\.de",
         ),
-        ({"train": ["a.tsv", "a.en"]}, "^a.tsv: cannot guess what these 2 files hold"),
-        ({"train": "a.tsv"}, "`data.train` must have a parsed source where"),
-        ({"train": "a.conllu"}, "Files with parsed sources are two, a source and a target; got"),
+        ({"train": ["a.tsv", "a.en"]}, r"a\.tsv"),
+        ({"train": "a.tsv"}, r"data\.train"),
+        ({"train": "a.conllu"}, r"a\.conllu"),
     ],
 )
-def test_data_without_trees(data, message):
-    with pytest.raises(RecipeError, match=message):
+def test_data_without_trees_are_refused(data, facts):
+    with pytest.raises(RecipeError, match=facts):
         make_recipe(data, model={"tree_positions": "both"})

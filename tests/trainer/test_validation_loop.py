@@ -1,4 +1,4 @@
-"""Measures over a whole corpus, against the definition."""
+"""Metrics of a whole corpus, compared with their definitions."""
 
 import keras
 import numpy as np
@@ -32,27 +32,27 @@ def expected_logs(model, batches):
     }
 
 
-def test_every_token_counts_alike_and_dropout_is_off(model, loop):
+def test_every_token_has_equal_weight_and_dropout_is_off(model, loop):
     before = [variable.numpy() for variable in model.variables]
     measured = loop.measure()
     assert measured == pytest.approx(expected_logs(model, BATCHES), rel=1e-5)
     assert loop.measure() == measured
     for now, then in zip(model.variables, before, strict=True):  # dropout seeds too
         np.testing.assert_array_equal(now.numpy(), then)
-    assert loop._add_up.experimental_get_tracing_count() == 1
+    assert loop._sum_batches.experimental_get_tracing_count() == 1
 
 
-def test_it_is_what_keras_evaluates(model):
+def test_loss_equals_that_of_keras_evaluate(model):
     measured = ValidationLoop(model, GivenBatches([BATCHES[2]])).measure()
     assert measured["loss"] == pytest.approx(model.evaluate(*BATCHES[2], verbose=0), rel=1e-5)
 
 
-@pytest.mark.parametrize(("most", "count"), [(1, 1), (2, 2), (7, 3), (None, 3)])
-def test_dry_run_measures_the_first_batches_only(model, loop, most, count):
-    measured = loop.measure(most=most)
+@pytest.mark.parametrize(("max_batches", "count"), [(1, 1), (2, 2), (7, 3), (None, 3)])
+def test_max_batches_measures_the_first_batches_only(model, loop, max_batches, count):
+    measured = loop.measure(max_batches)
     assert measured == pytest.approx(expected_logs(model, BATCHES[:count]), rel=1e-5)
 
 
-def test_corpus_without_a_token_is_no_division_by_zero(model):
+def test_corpus_without_tokens_has_finite_metrics(model):
     measured = ValidationLoop(model, GivenBatches([BATCHES[1]])).measure()
     assert measured == {"loss": 0.0, "accuracy": 0.0, "perplexity": 1.0}

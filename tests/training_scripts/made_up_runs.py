@@ -1,4 +1,4 @@
-"""Finished runs that nobody has trained."""
+"""Files of finished runs, written without a training."""
 
 import json
 import math
@@ -6,7 +6,7 @@ import math
 from keras_transformer.trainer import Recipe, TrainingResult
 from keras_transformer.trainer.training_result import store_result
 
-UPDATES_PER_EPOCH = 125
+STEPS_PER_EPOCH = 125
 
 
 def write_run(
@@ -14,7 +14,7 @@ def write_run(
     seed=1,
     *,
     bleu=30.0,
-    updates=1000,
+    steps=1000,
     dropout=0.3,
     task="translation",
     search=None,
@@ -22,13 +22,19 @@ def write_run(
     train=("train.en", "train.de"),
     bleu_tokens="none",
 ):
-    """Writes what a finished run leaves, but for its model; returns the directory.
+    """Writes the files of a finished run, except its model; returns the directory.
 
     Args:
-        path: of the directory.
-        seed, dropout, task, search, test, train, bleu_tokens: of the recipe.
-        bleu: on the validation data, of the final weights; None for a run that translates nothing.
-        updates: that were made.
+        path: Run directory.
+        seed: Seed of the recipe.
+        bleu: Validation BLEU of the final weights; None for a run that does not translate.
+        steps: Number of training steps.
+        dropout: Dropout rate of the recipe.
+        task: Task of the recipe.
+        search: Search settings of the recipe.
+        test: Test sets of the recipe.
+        train: Training files of the recipe.
+        bleu_tokens: Tokenization of BLEU in the recipe.
     """
     path.mkdir(parents=True)
     recipe = Recipe.from_dictionary(
@@ -41,19 +47,19 @@ def write_run(
                 "test": test or {},
             },
             "text": {"tokenizer": "bytes"},
-            "model": {"preset": "tiny", "dropout": dropout},
+            "model": {"size": "tiny", "dropout": dropout},
             "training": {"steps": 1000},
             "evaluation": {"bleu_tokens": bleu_tokens, "search": search or {}},
         }
     )
     (path / "recipe.yaml").write_text(recipe.to_yaml())
-    lines = list(_metric_lines(seed, bleu, updates))
+    lines = list(_metric_lines(seed, bleu, steps))
     (path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     result = TrainingResult(
         name="captions",
         run_directory=path,
-        steps=updates,
-        epochs=updates / UPDATES_PER_EPOCH,
+        steps=steps,
+        epochs=steps / STEPS_PER_EPOCH,
         seconds=90.0 * seed,
         parameters=2_345_678,
         tensorboard=path / "tensorboard",
@@ -63,11 +69,11 @@ def write_run(
     return path
 
 
-def _metric_lines(seed, bleu, updates):
-    for update in range(50, updates + 1, 50):
-        place = {"update": update, "epoch": update / UPDATES_PER_EPOCH}
-        loss = 2 + 6 * math.exp(-update / 200) + 0.1 * seed
+def _metric_lines(seed, bleu, steps):
+    for step in range(50, steps + 1, 50):
+        place = {"step": step, "epoch": step / STEPS_PER_EPOCH}
+        loss = 2 + 6 * math.exp(-step / 200) + 0.1 * seed
         yield {"split": "train", **place, "loss": loss}
-        if update % 100 == 0:
-            quality = {} if bleu is None else {"bleu": bleu * (1 - math.exp(-update / 300))}
+        if step % 100 == 0:
+            quality = {} if bleu is None else {"bleu": bleu * (1 - math.exp(-step / 300))}
             yield {"split": "validation", **place, "loss": loss - 0.3, **quality}

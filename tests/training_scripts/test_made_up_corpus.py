@@ -1,4 +1,4 @@
-"""The corpus for dry runs: parallel files, the lengths promised, nothing overwritten."""
+"""The script that writes a made-up corpus for dry runs."""
 
 import pathlib
 import statistics
@@ -16,7 +16,7 @@ def run_script(*arguments):
     )
 
 
-def test_files_are_parallel_and_sentences_as_long_as_promised(tmp_path):
+def test_files_are_parallel_with_documented_lengths(tmp_path):
     directory = tmp_path / "wmt14"
     assert run_script(directory, "--pairs", "5000").returncode == 0
     counts = {"train": 5000, "newstest2013": 3000, "newstest2014": 3003}
@@ -31,7 +31,7 @@ def test_files_are_parallel_and_sentences_as_long_as_promised(tmp_path):
     assert max(lengths) <= 120
 
 
-def test_a_directory_that_exists_is_left_alone(tmp_path):
+def test_existing_directory_is_left_unchanged(tmp_path):
     (tmp_path / "train.en").write_text("a real sentence\n")
     result = run_script(tmp_path)
     assert result.returncode == 2

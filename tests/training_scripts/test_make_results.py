@@ -1,4 +1,4 @@
-"""The page about results: kinds of mistakes, tables and pictures, from made-up runs."""
+"""The results page: kinds of mistakes, tables and pictures, from made-up runs."""
 
 import collections
 import doctest
@@ -12,9 +12,13 @@ from matplotlib.figure import Figure
 
 import keras_transformer
 from keras_transformer._utils.errors import UserError
-from keras_transformer.analysis.compare.results import quality_by_length
-from keras_transformer.export import open_text_model
-from keras_transformer.inference import PoorSentence, evaluate_translations, translate_lines
+from keras_transformer.analysis.compare.runs import quality_by_length
+from keras_transformer.inference import (
+    PoorSentence,
+    evaluate_translations,
+    load,
+    translate_lines,
+)
 from tests.phrases import make_pairs
 from tests.training_scripts.made_up_runs import write_run
 
@@ -48,7 +52,7 @@ def scripts_can_be_imported(monkeypatch):
 
 
 def kind_name(reference, hypothesis, known=None, chrf=20.0):
-    """The kind of a mistake; by default all words of the reference were seen in training."""
+    """Returns the kind of a mistake. By default all words of the reference are known."""
     from mistake_kinds import kind_of
 
     known = set(reference.split() if known is None else known.split())
@@ -72,45 +76,45 @@ def test_examples_in_docstrings(path):
     ("reference", "hypothesis", "name"),
     [
         ("Ein Hund , der rennt .", "ein hund der  rennt !", "only form"),
-        ("a b c d e", "a b c d", "one word"),  # 80 % exactly: nothing is left out
+        ("a b c d e", "a b c d", "one word"),  # exactly 80 %: not left out
         ("a b c d e f", "a b c d", "left out"),
         ("a b c d", "", "left out"),
-        ("a b c d", "a b c d x", "one word"),  # 125 % exactly: nothing is added
+        ("a b c d", "a b c d x", "one word"),  # exactly 125 %: not added
         ("a b c", "a b c d", "added"),
         ("", "a", "added"),
         ("a b c d", "a c b d", "other order"),
         ("a a b", "a b b", "one word"),  # one a is missing, one b is added
         ("a b c d", "d c x a", "one word"),  # in whatever order
         ("a b c d", "a b x y", "far off"),
-        ("a", "x", "far off"),  # nothing is shared: not one word of several
+        ("a", "x", "far off"),  # no word is shared
     ],
 )
-def test_a_mistake_is_of_the_first_kind_that_fits(reference, hypothesis, name):
+def test_mistake_belongs_to_the_first_kind_that_fits(reference, hypothesis, name):
     assert kind_name(reference, hypothesis) == name
 
 
-def test_half_of_chrf_is_much_in_common():
+def test_other_wording_needs_a_chrf_of_50():
     assert kind_name("a b c d", "a b x y", chrf=50.0) == "other wording"
     assert kind_name("a b c d", "a b x y", chrf=49.99) == "far off"
 
 
-def test_unseen_words():
-    # The kinds that come after it would fit, too: one word, left out.
+def test_unseen_word_needs_a_letter_and_must_be_missing():
+    # Later kinds would fit as well: one word, left out.
     assert kind_name("ein welpe rennt", "ein hund rennt", known="ein hund rennt") == "unseen word"
     assert kind_name("ein welpe rennt", "ein", known="ein hund rennt") == "unseen word"
-    # The kind that comes before it does.
+    # An earlier kind fits.
     assert kind_name("ein Welpe .", "ein welpe .", known="ein") == "only form"
-    # It was found all the same, so that something else is wrong.
+    # The unseen word was translated; another word is wrong.
     assert kind_name("ein welpe rennt", "ein welpe geht", known="ein rennt geht") == "one word"
-    # Of two, one was found.
+    # One of two unseen words was translated.
     assert kind_name("welpe und welpe", "welpe und hund", known="und hund") == "unseen word"
-    # Numbers and punctuation are not words that one could have seen.
+    # Numbers and punctuation do not count.
     assert kind_name("am 17.5. um 3", "am 18.5. um 3", known="am um") == "one word"
     # Letters of all scripts.
     assert kind_name("два щенка", "два кота", known="два кота") == "unseen word"
 
 
-def test_every_kind_is_told_worst_sentences_first():
+def test_sentences_of_each_kind_are_sorted_by_chrf():
     from mistake_kinds import KINDS, sort_by_kind
 
     texts = {1: "a b x y", 2: "b a c d", 3: "a c b d", 4: "d c b a", 5: "a b x z"}
@@ -120,45 +124,45 @@ def test_every_kind_is_told_worst_sentences_first():
     assert [kind for kind, _ in kinds] == list(KINDS)
     lines = {kind.name: [each.line for each in sentences] for kind, sentences in kinds}
     assert {name: found for name, found in lines.items() if found} == {
-        "other order": [3, 4, 2],  # of a tie, the one that comes first
+        "other order": [3, 4, 2],  # of a tie, the first line first
         "other wording": [5],
         "far off": [1],
     }
 
 
-def test_what_a_run_has_left(tmp_path):
+def test_finished_run_has_curves(tmp_path):
     from finished_run import read_run
 
-    run = read_run(write_run(tmp_path / "run", seed=3, updates=200))
+    run = read_run(write_run(tmp_path / "run", seed=3, steps=200))
     assert run.seed == 3
     assert run.result.steps == 200
-    updates, losses = run.curve("validation", "loss")
-    assert updates == [100, 200]
+    steps, losses = run.curve("validation", "loss")
+    assert steps == [100, 200]
     assert losses[0] > losses[1]
     assert run.curve("train", "loss")[0] == [50, 100, 150, 200]
     assert run.curve("train", "bleu") == ([], [])
 
 
-def test_runs_that_cannot_be_used_are_told(tmp_path):
+def test_unusable_run_is_refused(tmp_path):
     from finished_run import read_run
 
-    with pytest.raises(UserError, match=r"nothing: is not the directory of a run.*recipe\.yaml"):
+    with pytest.raises(UserError, match=r"nothing: .*recipe\.yaml is missing"):
         read_run(tmp_path / "nothing")
     (write_run(tmp_path / "stopped") / "result.json").unlink()
-    with pytest.raises(UserError, match=r"stopped: is not finished.*goes on with it"):
+    with pytest.raises(UserError, match=r"stopped: .*result\.json is missing"):
         read_run(tmp_path / "stopped")
-    with pytest.raises(UserError, match=r"a run of the task language_model\. Give runs of"):
+    with pytest.raises(UserError, match=r"texts: .*language_model"):
         read_run(write_run(tmp_path / "texts", task="language_model", bleu=None))
     with (write_run(tmp_path / "torn") / "metrics.jsonl").open("a") as file:
         file.write('{"split"')
-    with pytest.raises(UserError, match=r"metrics\.jsonl:31: damaged .* Copy it once more"):
+    with pytest.raises(UserError, match=r"metrics\.jsonl:31: damaged"):
         read_run(tmp_path / "torn")
     (write_run(tmp_path / "half") / "metrics.jsonl").unlink()
-    with pytest.raises(UserError, match=r"metrics\.jsonl: cannot be read: No such file"):
+    with pytest.raises(UserError, match=r"metrics\.jsonl: cannot be read"):
         read_run(tmp_path / "half")
 
 
-def test_runs_belong_together_that_differ_in_the_seed_alone(tmp_path):
+def test_runs_that_differ_in_the_seed_only_are_a_group(tmp_path):
     groups = read_groups(
         write_run(tmp_path / "one", seed=1),
         write_run(tmp_path / "other", seed=1, dropout=0.2),
@@ -170,21 +174,19 @@ def test_runs_belong_together_that_differ_in_the_seed_alone(tmp_path):
     }
 
 
-def test_a_run_counts_once(tmp_path):
+def test_same_run_twice_is_refused(tmp_path):
     path = write_run(tmp_path / "one")
-    with pytest.raises(UserError, match=r"one and .*one: are of the same recipe and the same seed"):
+    with pytest.raises(UserError, match=r"one and .*one have the same recipe and the same seed"):
         read_groups(path, path)
 
 
-def test_runs_without_a_test_set_in_common_are_refused(tmp_path):
+def test_runs_without_a_common_test_set_are_refused(tmp_path):
     first = write_run(tmp_path / "one")
     raw = write_run(tmp_path / "raw", train=["raw.en", "raw.de"], bleu_tokens="13a")
     back = write_run(tmp_path / "back", train=["train.de", "train.en"])
-    with pytest.raises(
-        UserError, match=r"one and .*raw: count none and 13a for BLEU \(`eval.*each"
-    ):
+    with pytest.raises(UserError, match=r"one and .*raw .*`evaluation\.bleu_tokens`, none and 13a"):
         read_groups(first, raw)
-    with pytest.raises(UserError, match=r"one and .*back: translate in opposite directions"):
+    with pytest.raises(UserError, match=r"one and .*back translate in opposite"):
         read_groups(first, back)
     assert len(read_groups(first, write_run(tmp_path / "more", train=["more.en", "more.de"]))) == 2
 
@@ -194,33 +196,34 @@ def evaluate(groups, hypotheses=HYPOTHESES):
     return {run.path: evaluation for runs in groups.values() for run in runs}
 
 
-def test_the_table_of_runs(tmp_path):
+def test_table_of_runs_has_means_and_deviations(tmp_path):
     from result_page import runs_section
 
     groups = read_groups(
         write_run(tmp_path / "one", seed=1, bleu=30.0),
-        write_run(tmp_path / "two", seed=2, bleu=32.0, updates=900),
+        write_run(tmp_path / "two", seed=2, bleu=32.0, steps=900),
     )
     evaluations = evaluate(groups)
     test = evaluations[tmp_path / "one"]
-    scores = f"{test.bleu:.2f} | {test.chrf:.2f}"
+    scores = f"{test.metrics['bleu']:.2f} | {test.metrics['chrf']:.2f}"
     assert runs_section(groups, evaluations) == [
         "## The runs",
         "",
-        "| seed | parameters | updates | minutes | validation BLEU | test BLEU | test chrF |",
+        "| seed | parameters | steps | minutes | validation BLEU | test BLEU | test chrF |",
         "| ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
         f"| 1 | 2,345,678 | 1,000 | 1.5 | 30.00 | {scores} |",
         f"| 2 | 2,345,678 | 900 | 3.0 | 32.00 | {scores} |",
         "| mean ± standard deviation | 2,345,678 | 950 ± 71 | 2.2 ± 1.1 | 31.00 ± 1.41 "
         f"| {scores} |",
         "",
-        f"Test set: 4 sentences, BLEU `{test.bleu_signature}`, chrF `{test.chrf_signature}`.",
-        "Validation BLEU: no more than the first 500 sentences, `tok:none`.",
+        f"Test set: 4 sentences, BLEU `{test.signatures['bleu']}`, "
+        f"chrF `{test.signatures['chrf']}`.",
+        "Validation BLEU: at most the first 500 sentences, `tok:none`.",
         "",
     ]
 
 
-def test_the_table_of_several_recipes(tmp_path):
+def test_table_of_several_recipes_names_their_changes(tmp_path):
     from result_page import runs_section
 
     groups = read_groups(
@@ -237,10 +240,10 @@ def test_the_table_of_several_recipes(tmp_path):
         ["| captions", "mean ± standard deviation"],
         ["| model.dropout=0.2", "1"],  # one run has no mean
     ]
-    assert rows[-1][5] == "–"  # nothing was translated in validation
+    assert rows[-1][5] == "–"  # this run does not translate in validation
 
 
-def test_the_mistakes(tmp_path):
+def test_mistakes_are_counted_and_shown(tmp_path):
     from mistake_kinds import sort_by_kind
     from result_page import mistakes_section
 
@@ -271,7 +274,7 @@ def test_the_mistakes(tmp_path):
     ]
 
 
-def test_three_examples_of_a_kind(tmp_path):
+def test_at_most_three_examples_of_a_kind_are_shown(tmp_path):
     from mistake_kinds import sort_by_kind
     from result_page import mistakes_section
 
@@ -287,32 +290,32 @@ BLUE, VERMILION, GREEN = (0, 114, 178), (213, 94, 0), (0, 158, 115)
 
 
 def colors(content):
-    """Which of the first three colors of lines a picture has."""
+    """Returns the colors of lines in a picture, of the first three."""
     picture = matplotlib.image.imread(io.BytesIO(content), format="png")
     pixels = set(map(tuple, (picture[..., :3] * 255).round().astype(int).reshape(-1, 3).tolist()))
     return pixels & {BLUE, VERMILION, GREEN}
 
 
-def test_learning_curves(tmp_path):
+def test_learning_curves_color_seeds_or_recipes(tmp_path):
     from result_pictures import draw_learning_curves
 
     one, two, three = (write_run(tmp_path / f"{n}", seed=n, bleu=30 + n) for n in (1, 2, 3))
     other = write_run(tmp_path / "other", dropout=0.2)
     assert colors(draw_learning_curves(read_groups(one))) == {BLUE}
-    # One recipe: a color for each seed. Several: a color for each recipe.
+    # One recipe has a color for each seed; several have a color each.
     assert colors(draw_learning_curves(read_groups(one, two, three))) == {BLUE, VERMILION, GREEN}
     groups = read_groups(one, two, three, other)
     assert colors(draw_learning_curves(groups)) == {BLUE, VERMILION}
 
 
-def test_learning_curves_without_translations_are_the_losses(tmp_path):
+def test_learning_curves_without_translations_show_losses_only(tmp_path):
     from result_pictures import draw_learning_curves
 
     content = draw_learning_curves(read_groups(write_run(tmp_path / "one", bleu=None)))
     assert colors(content) == {BLUE}
 
 
-def test_all_runs_are_within_the_limits(tmp_path):
+def test_limits_of_axes_include_all_runs(tmp_path):
     from result_pictures import draw_bleu, draw_losses
 
     paths = [write_run(tmp_path / f"{bleu}", seed=bleu, bleu=bleu) for bleu in (10, 40, 20)]
@@ -324,11 +327,11 @@ def test_all_runs_are_within_the_limits(tmp_path):
     assert 0 < bleu.get_ylim()[0] < lowest
     assert bleu.get_ylim()[1] > 40
     highest = max(loss for run in runs for loss in run.curve("validation", "loss")[1])
-    # Room for all of the validation, not for the very first of the training.
+    # The limit includes all validation losses, but not the first training losses.
     assert losses.get_ylim()[1] == pytest.approx(1.1 * highest)
 
 
-def test_bleu_by_length():
+def test_bleu_by_length_has_a_color_for_each_recipe():
     from result_pictures import draw_bleu_by_length
 
     lengths = [len(source.split()) for source in SOURCES]
@@ -343,7 +346,7 @@ def test_bleu_by_length():
 
 @pytest.fixture
 def files(tmp_path):
-    """Paths of test and training files, by their names."""
+    """Paths of test and training files by name."""
     texts = {"test.en": SOURCES, "test.de": REFERENCES, "train.en": TRAINING, "train.de": TRAINING}
     for name, lines in texts.items():
         (tmp_path / name).write_text("".join(line + "\n" for line in lines))
@@ -359,7 +362,7 @@ def arguments_of(files, output, *runs):
     ]
 
 
-def test_all_of_it(tmp_path, files, monkeypatch, capsys):
+def test_page_and_pictures_are_made_from_two_runs(tmp_path, files, monkeypatch, capsys):
     import make_results
 
     translated = collections.Counter()
@@ -377,32 +380,30 @@ def test_all_of_it(tmp_path, files, monkeypatch, capsys):
     assert {path.name for path in output.iterdir()} == {"learning_curves.png", "bleu_by_length.png"}
     page = capsys.readouterr().out
     assert page.startswith("    python training/results/make_results.py \\\n        --runs ")
-    assert "tok:none" in page  # as the recipe says
+    assert "tok:none" in page  # as in the recipe
     assert "| 100.00 | 100.00 |" in page
     assert "| exact match | is the reference | 1 | 25.0% |" in page  # of the first run
-    assert "the training has 4 pairs" in page
+    assert "4 pairs" in page
     for name in ("learning_curves.png", "bleu_by_length.png"):
         assert f"](captions/{name})" in page
     assert make_results.main([*arguments_of(files, output, *runs), "--bleu-tokens", "char"]) == 0
     assert "tok:char" in capsys.readouterr().out
 
 
-def test_what_is_wrong_is_told_before_anything_is_translated(tmp_path, files, monkeypatch, capsys):
+def test_mistakes_are_reported_before_any_translation(tmp_path, files, monkeypatch, capsys):
     import make_results
 
     monkeypatch.setattr(make_results, "translate", None)
     run = write_run(tmp_path / "run")
     assert make_results.main(arguments_of(files, files["test.en"], run)) == 2
-    assert (
-        "test.en: cannot be made a directory: File exists. Name another" in capsys.readouterr().err
-    )
+    assert "test.en: cannot be created as a directory" in capsys.readouterr().err
     with open(files["train.de"], "a", encoding="utf-8") as file:
         file.write("one more\n")
     assert make_results.main(arguments_of(files, tmp_path / "output", run)) == 2
     assert "line count 4, but" in capsys.readouterr().err
 
 
-def test_the_runs_own_model_translates_by_its_recipes_search(tmp_path, phrases_run):
+def test_run_translates_with_the_search_of_its_recipe(tmp_path, phrases_run):
     import make_results
     from finished_run import read_run
 
@@ -412,7 +413,7 @@ def test_the_runs_own_model_translates_by_its_recipes_search(tmp_path, phrases_r
     sources = [source for source, _ in make_pairs()[-3:]]
     found = make_results.translate(run, sources)
     expected, others = (
-        [each.text for each in translate_lines(open_text_model(phrases_run, **settings), sources)]
+        [each.text for each in translate_lines(load(phrases_run).with_search(**settings), sources)]
         for settings in (search, {})
     )
     assert found == expected

@@ -1,5 +1,6 @@
-"""How fast training and decoding are here, beside what others offer, and how their cost grows.
+"""Benchmarks: speed and memory of training and decoding, alone or beside other libraries.
 
-What is measured runs in processes of its own, so that threads and memory are each one's; the
-modules that start them, keep count and print import no TensorFlow.
+Run `python -m training.benchmarks --help` in the project's root directory. Every measurement runs
+in a process of its own, so threads and memory are not shared. The modules that start these
+processes and print the results do not import TensorFlow.
 """

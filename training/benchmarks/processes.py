@@ -1,14 +1,22 @@
-"""Starting one measurement after the other, each in a process of its own on the same cores."""
+"""Processes that measure, one after the other, on the same cores."""
 
 import concurrent.futures
 import json
 import os
+import pathlib
 import shutil
 import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
-from keras_transformer._utils.process import available_cores, command_line
+from keras_transformer._utils.process import available_cores
 
-# What decides how many threads the libraries of all contenders start.
+#: Root directory of the project, in which `python -m training.benchmarks` can be run.
+ROOT = pathlib.Path(__file__).parents[2]
+_PEER_SCRIPTS = pathlib.Path(__file__).parent / "peers"
+
+# The variables that decide how many threads the measured libraries start.
 _THREAD_VARIABLES = (
     "THREADS",
     "OMP_NUM_THREADS",
@@ -17,67 +25,88 @@ _THREAD_VARIABLES = (
     "TF_NUM_INTRAOP_THREADS",
     "TF_NUM_INTEROP_THREADS",
 )
+_SETTINGS = {
+    "KERAS_BACKEND": "tensorflow",
+    "TF_CPP_MIN_LOG_LEVEL": "3",
+    "CUDA_VISIBLE_DEVICES": "-1",
+}
 _LONGEST_REASON = 300
 
 
 class MeasurementError(RuntimeError):
-    """A process that measures has ended without a result; the message is one line."""
+    """A measuring process has ended without a result. The message is one line."""
 
 
 class Processes:
-    """Runs processes on a number of cores, the same ones for all.
+    """Runs processes on a number of cores, always the same ones.
 
     Args:
-        threads: how many cores and threads each has.
-        first_core: how many of the cores there are come before them.
+        threads: Integer. Number of cores and threads of each process.
+        first_core: Integer. Index of the first of these cores. Default 0.
 
     >>> Processes(threads=1).run([sys.executable, "-c", "print('{\\"value\\": 3}')"])
     [{'value': 3}]
     """
 
-    def __init__(self, threads, first_core=0):
+    def __init__(self, threads: int, first_core: int = 0) -> None:
         self.threads = threads
         self._prefix = _pin_to(available_cores()[first_core : first_core + threads])
 
-    def measure(self, what, environment=None, **settings):
-        """Runs a measurement of `training.benchmarks.measure`; returns its row, or None.
+    def measure(
+        self, name: str, environment: Mapping[str, str] | None = None, **settings: Any
+    ) -> Any:
+        """Runs a measurement in a process of its own and returns its row, or None.
 
-        It is the command itself that measures, with all that it sets before TensorFlow starts.
+        Args:
+            name: name of the measurement, see `training.benchmarks.command.measure`.
+            environment: further environment variables.
+            **settings: keyword arguments of the measurement.
         """
-        command = [*command_line(), "bench", "--measure", what, json.dumps(settings)]
-        rows = self.run(command, environment)
+        command = [sys.executable, "-m", "training.benchmarks"]
+        rows = self.run([*command, "--measure", name, json.dumps(settings)], environment, ROOT)
         return rows[-1] if rows else None
 
     @staticmethod
-    def measure_together(several, what, environments, **settings):
-        """Runs a measurement in several processes at once; returns the row of each, or None.
+    def measure_together(
+        several: Sequence["Processes"],
+        name: str,
+        environments: Sequence[Mapping[str, str]],
+        **settings: Any,
+    ) -> list[Any]:
+        """Runs a measurement in several processes at once and returns the row of each, or None.
 
         Args:
             several: the `Processes` of each.
-            what, settings: see `measure`.
-            environments: variables to set for each.
+            name: name of the measurement.
+            environments: further environment variables of each.
+            **settings: keyword arguments of the measurement.
         """
         with concurrent.futures.ThreadPoolExecutor(len(several)) as pool:
             running = [
-                pool.submit(processes.measure, what, environment, **settings)
+                pool.submit(processes.measure, name, environment, **settings)
                 for processes, environment in zip(several, environments, strict=True)
             ]
             return [each.result() for each in running]
 
-    def run(self, command, environment=None, directory=None):
-        """Returns the JSON objects among the lines that a command prints.
+    def run(
+        self,
+        command: Sequence[str],
+        environment: Mapping[str, str] | None = None,
+        directory: str | os.PathLike[str] | None = None,
+    ) -> list[dict[str, Any]]:
+        """Runs a command and returns the JSON objects among the lines that it prints.
 
         Args:
-            command: a list.
-            environment: variables to set beside those that all get.
-            directory: where it runs.
+            command: program and arguments.
+            environment: further environment variables.
+            directory: working directory. Default: the current one.
 
         Raises:
-            MeasurementError: with the last line of what it complained, if its exit code is not 0.
+            MeasurementError: if the exit code is not 0, with the last line of standard error.
         """
         try:
             result = subprocess.run(
-                [*self._prefix, *command],
+                self.pinned(command),
                 env=self.environment(environment),
                 cwd=directory,
                 stdin=subprocess.DEVNULL,
@@ -93,33 +122,55 @@ class Processes:
             )
         return list(_json_objects(result.stdout))
 
-    def pinned(self, command):
-        """A command that keeps to the cores."""
+    def pinned(self, command: Sequence[str]) -> list[str]:
+        """Returns a command that runs on the cores only."""
         return [*self._prefix, *command]
 
-    def environment(self, more=None):
-        """The environment of a process: this one's, the threads, and `more`."""
+    def environment(self, more: Mapping[str, str] | None = None) -> dict[str, str]:
+        """Returns the environment of a process: this one's, the number of threads, and `more`."""
         threads = dict.fromkeys(_THREAD_VARIABLES, str(self.threads))
-        quiet = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"}
-        return {**os.environ, **quiet, **threads, **(more or {})}
+        return {**os.environ, **_SETTINGS, **threads, **(more or {})}
 
 
-def _pin_to(cores):
-    """What stands before a command to keep it on cores; nothing where there is no such thing."""
+def run_peer_script(
+    processes: Processes,
+    peers: pathlib.Path,
+    environment: str,
+    script: str,
+    arguments: Sequence[str] = (),
+    variables: Mapping[str, str] | None = None,
+) -> list[dict[str, Any]]:
+    """Runs a script of `training/benchmarks/peers` and returns the rows that it prints.
+
+    Args:
+        processes: the `Processes` that run it.
+        peers: directory that the peers' setup.sh has filled.
+        environment: name of the virtual environment in it.
+        script: name of the script.
+        arguments: arguments of the script.
+        variables: further environment variables.
+    """
+    python = peers / environment / "bin" / "python"
+    command = [str(python), str(_PEER_SCRIPTS / script), *arguments]
+    return processes.run(command, {**(variables or {}), "PEERS": str(peers)})
+
+
+def _pin_to(cores: Sequence[int]) -> list[str]:
+    """Returns the start of a command that keeps it on cores, if the system has `taskset`."""
     if shutil.which("taskset") is None:
         return []
     return ["taskset", "--cpu-list", ",".join(map(str, cores))]
 
 
-def _json_objects(text):
+def _json_objects(text: str) -> Iterator[dict[str, Any]]:
     for line in text.splitlines():
         if line.startswith("{"):
             try:
                 yield json.loads(line)
             except ValueError:
-                continue  # a library's own words
+                continue  # printed by a library
 
 
-def _last_line(text):
+def _last_line(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1][:_LONGEST_REASON] if lines else "it said nothing"
+    return lines[-1][:_LONGEST_REASON] if lines else "no message"

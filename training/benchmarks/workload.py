@@ -1,22 +1,33 @@
-"""The sentences that all contenders train on and decode, as token ids."""
+"""Sentence pairs and batches, as token ids, that all libraries are measured with.
+
+The peers' scripts use this module as well; it imports no TensorFlow.
+"""
 
 import functools
+import os
 import pathlib
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from keras_transformer._utils.errors import UserError
 
-# As the peers' data has them, and this package's vocabularies.
-_PADDING, _START, _END, _FIRST_PIECE = 0, 2, 3, 4
-_VOCABULARY = 8000
+#: Special ids of the workload, which are also the defaults of this package's tokenizers.
+PADDING, UNKNOWN, START, END = 0, 1, 2, 3
+_FIRST_PIECE = 4
+_VOCABULARY_SIZE = 8000
 
-#: Widths of batches; the rows of a batch are the budget of tokens over its width.
+#: Lengths to which batches are padded. A batch of length n has `tokens // n` rows.
 BUCKETS = (12, 16, 20, 24, 32, 48)
 
-# The lengths of Multi30k's 29,000 training pairs in pieces of a joint BPE vocabulary of 8,000:
-# means and standard deviations of their logarithms, and the correlation of both sides. A log-normal
-# distribution with these fills the buckets within one percent of the true shares.
+#: One batch: arrays of source, target and labels.
+Batch = tuple[np.ndarray, np.ndarray, np.ndarray]
+#: Ids of a sentence pair, without START and END.
+Pair = tuple[np.ndarray, np.ndarray]
+
+# Logarithms of the lengths of Multi30k's 29,000 training pairs, in pieces of a joint BPE vocabulary
+# of 8,000: means, standard deviations, and correlation of source and target. A log-normal
+# distribution with these parameters fills the buckets within one percent of the true shares.
 _LOG_MEANS = (2.608, 2.630)
 _LOG_DEVIATIONS = (0.317, 0.353)
 _LOG_CORRELATION = 0.857
@@ -24,89 +35,99 @@ _SIZES = {"train": 29_000, "test": 1_000}
 
 
 class Workload:
-    """Pairs of sentences, and the batches that are timed, the same arrays for every contender.
+    """Sentence pairs and the batches that are timed: the same arrays for every library.
 
     Args:
-        directory: with `train.npz` and `test.npz` as the peers' set-up makes them of Multi30k: the
-            ids of all sources and targets in a row, `src` and `tgt`, and their lengths, `src_len`
-            and `tgt_len`. None draws ids at random, always the same ones, with lengths that are
-            distributed like Multi30k's: the speed depends on lengths, hardly on which ids.
+        directory: directory with `train.npz` and `test.npz`, which `peers/setup.sh` makes of
+            Multi30k: `src` and `tgt` hold the ids of all sentences in sequence, `src_len` and
+            `tgt_len` the lengths. Default: random ids, always the same ones, whose lengths are
+            distributed like Multi30k's. Speed depends on the lengths, and hardly on the ids.
 
     >>> warm, timed = Workload().timing_batches(6)
     >>> sorted({source.shape for source, _, _ in timed})
     [(128, 32), (170, 24), (204, 20), (256, 16), (341, 12)]
     """
 
-    def __init__(self, directory=None):
+    def __init__(self, directory: str | os.PathLike[str] | None = None) -> None:
         self.directory = None if directory is None else pathlib.Path(directory)
         self._read = functools.cache(self._draw if directory is None else self._load)
 
-    def pairs(self, split):
-        """The pairs of "train" or "test": tuples of arrays, without START and END."""
+    def pairs(self, split: str) -> list[Pair]:
+        """Returns the pairs of "train" or "test", without START and END."""
         return self._read(split)
 
-    def training_batches(self, tokens=4096):
-        """An epoch of batches `(source, target, labels)`, int32, in random order.
+    def training_batches(
+        self, tokens: int = 4096, limit: int | None = None, seed: int = 0
+    ) -> list[Batch]:
+        """Returns the int32 batches of an epoch in random order.
 
-        A pair goes to the narrowest bucket that holds both sides with END, and both are padded to
-        its width, so that there is one shape for each bucket. What does not fill a batch is left
-        out.
+        A pair goes to the shortest bucket that holds both sides with END. Both are padded to its
+        length, so there is one shape per bucket. Pairs that do not fill a batch are left out.
+
+        Args:
+            tokens: tokens per batch, padding included. Default 4096.
+            limit: maximum number of batches. Default: all.
+            seed: of the order. Default 0.
         """
-        random = np.random.default_rng(0)
+        random = np.random.default_rng(seed)
         pairs = self.pairs("train")
-        waiting = {width: [] for width in BUCKETS}
+        waiting: dict[int, list[Pair]] = {length: [] for length in BUCKETS}
         batches = []
         for number in random.permutation(len(pairs)):
             source, target = pairs[number]
             needed = max(len(source), len(target)) + 1
-            width = next((width for width in BUCKETS if width >= needed), None)
-            if width is None:
+            length = next((length for length in BUCKETS if length >= needed), None)
+            if length is None:
                 continue
-            waiting[width].append((source, target))
-            if len(waiting[width]) == tokens // width:
-                batches.append(_make_batch(waiting[width], width))
-                waiting[width] = []
-        return [batches[number] for number in random.permutation(len(batches))]
+            waiting[length].append((source, target))
+            if len(waiting[length]) == tokens // length:
+                batches.append(_make_batch(waiting[length], length))
+                waiting[length] = []
+        return [batches[number] for number in random.permutation(len(batches))][:limit]
 
-    def timing_batches(self, count, tokens=4096):
-        """Batches to warm up with, one of each shape, and `count` that are timed.
+    def timing_batches(self, count: int, tokens: int = 4096) -> tuple[list[Batch], list[Batch]]:
+        """Returns batches for warming up, one of each shape, and `count` batches for timing.
 
-        The shares of the shapes are those of an epoch, as near as whole numbers come.
+        The shares of the shapes are those of an epoch, as near as whole numbers allow.
         """
-        of_width = {}
+        by_length: dict[int, list[Batch]] = {}
         batches = self.training_batches(tokens)
         for batch in batches:
-            of_width.setdefault(batch[0].shape[1], []).append(batch)
+            by_length.setdefault(batch[0].shape[1], []).append(batch)
         if not batches:
             raise UserError(
-                f"{self._name}: its pairs do not fill a batch of {tokens} tokens. Use more of them."
+                f"the pairs do not fill a batch of {tokens} tokens.",
+                where=self._name,
+                fix="Use more of them.",
             )
-        shares = {width: len(same) / len(batches) * count for width, same in of_width.items()}
-        counts = {width: int(share) for width, share in shares.items()}
-        # What is left goes to those that lack most.
-        for width in sorted(shares, key=lambda width: counts[width] - shares[width]):
+        shares = {length: len(same) / len(batches) * count for length, same in by_length.items()}
+        counts = {length: int(share) for length, share in shares.items()}
+        # The remaining batches go to the lengths whose share was rounded down most.
+        for length in sorted(shares, key=lambda length: counts[length] - shares[length]):
             if sum(counts.values()) >= count:
                 break
-            counts[width] += 1
-        chosen = [(of_width[width], number) for width, number in sorted(counts.items()) if number]
-        timed = [batch for same, number in chosen for batch in same[:number]]
-        return [same[0] for same, _ in chosen], timed
+            counts[length] += 1
+        lengths = [length for length in sorted(counts) if counts[length]]
+        timed = [batch for length in lengths for batch in by_length[length][: counts[length]]]
+        return [by_length[length][0] for length in lengths], timed
 
-    def test_batches(self, batch_size, limit=None):
-        """The test sentences sorted by length, `batch_size` at a time: lists of ids with END.
+    def test_batches(self, batch_size: int, limit: int | None = None) -> list[list[np.ndarray]]:
+        """Returns the test sentences in batches, sorted by length, as ids with END.
 
-        A limit takes so many of them, evenly spread over the lengths.
+        Args:
+            batch_size: sentences per batch.
+            limit: maximum number of sentences, evenly spread over the lengths. Default: all.
         """
         return [
-            [np.append(self.pairs("test")[number][0], _END).astype(np.int32) for number in numbers]
+            [np.append(self.pairs("test")[number][0], END).astype(np.int32) for number in numbers]
             for numbers in self._test_numbers(batch_size, limit)
         ]
 
-    def texts(self):
-        """Lines to learn a vocabulary of, and the test sentences, for decoding from text to text.
+    def texts(self) -> tuple[list[str], list[str]]:
+        """Returns lines to learn a vocabulary from, and the test sentences, as strings.
 
-        They are the lines of `train.en`, `train.de` and `test.en` where a directory has them, as
-        the peers' has; else each id is spelt as a word.
+        They are the lines of `train.en`, `train.de` and `test.en` if the directory has these files;
+        otherwise every id is spelled as a word.
         """
         if self.directory is not None and (self.directory / "test.en").is_file():
             train = [*self._lines("train.en"), *self._lines("train.de")]
@@ -114,13 +135,15 @@ class Workload:
         train = [spell(side) for pair in self.pairs("train") for side in pair]
         return train, [spell(source) for source, _ in self.pairs("test")]
 
-    def test_texts(self, batch_size, limit=None):
-        """The texts of `test_batches`: lists of strings."""
+    def test_texts(self, batch_size: int, limit: int | None = None) -> list[list[str]]:
+        """Returns the batches of `test_batches` as strings."""
         _, lines = self.texts()
         if len(lines) != len(self.pairs("test")):
             raise UserError(
-                f"{self._name}: test.en has {len(lines)} lines, test.npz {len(self.pairs('test'))} "
-                "sentences. Run the peers' setup.sh again."
+                f"test.en has {len(lines)} lines, but test.npz has {len(self.pairs('test'))} "
+                "sentences.",
+                where=self._name,
+                fix="Run training/benchmarks/peers/setup.sh again.",
             )
         return [
             [lines[number] for number in numbers]
@@ -128,21 +151,21 @@ class Workload:
         ]
 
     @property
-    def _name(self):
-        return self.directory or "The drawn sentences"
+    def _name(self) -> str | pathlib.Path:
+        return self.directory or "random sentences"
 
-    def _test_numbers(self, batch_size, limit):
+    def _test_numbers(self, batch_size: int, limit: int | None) -> list[list[int]]:
         pairs = self.pairs("test")
         order = sorted(range(len(pairs)), key=lambda number: (len(pairs[number][0]), number))
         if limit:
             order = order[:: max(1, len(order) // limit)][:limit]
         return [order[first : first + batch_size] for first in range(0, len(order), batch_size)]
 
-    def _lines(self, name):
+    def _lines(self, name: str) -> list[str]:
         text = (self.directory / name).read_text(encoding="utf-8")
         return text.removesuffix("\n").split("\n")
 
-    def _load(self, split):
+    def _load(self, split: str) -> list[Pair]:
         path = self.directory / f"{split}.npz"
         try:
             with np.load(path, allow_pickle=False) as arrays:
@@ -151,17 +174,16 @@ class Workload:
                     for side in ("src", "tgt")
                 ]
         except FileNotFoundError as error:
-            raise UserError(
-                f"{path}: is not there. Give the folder that the peers' setup.sh has filled."
-            ) from error
+            raise UserError("no such file.", where=path, fix=_SETUP) from error
         except (OSError, ValueError, KeyError) as error:
             raise UserError(
-                f"{path}: does not hold the arrays src, src_len, tgt and tgt_len ({error}). Run "
-                "the peers' setup.sh again."
+                f"expected the arrays src, src_len, tgt and tgt_len ({error}).",
+                where=path,
+                fix="Run training/benchmarks/peers/setup.sh again.",
             ) from error
         return list(zip(*sides, strict=True))
 
-    def _draw(self, split):
+    def _draw(self, split: str) -> list[Pair]:
         random = np.random.default_rng([0, *split.encode()])
         first, second = _LOG_DEVIATIONS
         both = _LOG_CORRELATION * first * second
@@ -171,13 +193,58 @@ class Workload:
         lengths = np.maximum(np.rint(np.exp(logarithms)), 1).astype(np.int64)
         sides = []
         for column in lengths.T:
-            ids = random.integers(_FIRST_PIECE, _VOCABULARY, column.sum(), dtype=np.int32)
+            ids = random.integers(_FIRST_PIECE, _VOCABULARY_SIZE, column.sum(), dtype=np.int32)
             sides.append(np.split(ids, np.cumsum(column)[:-1]))
         return list(zip(*sides, strict=True))
 
 
-def spell(ids):
-    """A text with a word for each id, made of syllables.
+_SETUP = "Give a directory that training/benchmarks/peers/setup.sh has filled."
+
+
+def require_files(directory: str | os.PathLike[str], names: Iterable[str]) -> pathlib.Path:
+    """Returns the absolute path of a directory of `peers/setup.sh` if it has the files `names`."""
+    path = pathlib.Path(directory)
+    for name in names:
+        if not (path / name).is_file():
+            raise UserError(f"{name} is missing.", where=path, fix=_SETUP)
+    return path.resolve()
+
+
+def require_data(directory: str | os.PathLike[str]) -> pathlib.Path:
+    """Returns the absolute path of a directory if it has the files of a `Workload`."""
+    return require_files(directory, [f"{split}.npz" for split in _SIZES])
+
+
+def pad(rows: Sequence[Sequence[int] | np.ndarray], length: int) -> np.ndarray:
+    """Returns rows of ids as one int32 array, padded at the end to `length`."""
+    array = np.full((len(rows), length), PADDING, np.int32)
+    for line, row in zip(array, rows, strict=True):
+        line[: len(row)] = row
+    return array
+
+
+def count_tokens(batches: Iterable[tuple[np.ndarray, ...]]) -> tuple[int, int]:
+    """Returns the number of source tokens and of target tokens, padding not counted."""
+    batches = list(batches)
+    source, target = (
+        sum(int(np.count_nonzero(batch[side])) for batch in batches) for side in (0, 2)
+    )
+    return source, target
+
+
+def _make_batch(pairs: Sequence[Pair], length: int) -> Batch:
+    return (
+        pad([np.append(source, END) for source, _ in pairs], length),
+        pad([np.insert(target, 0, START) for _, target in pairs], length),
+        pad([np.append(target, END) for _, target in pairs], length),
+    )
+
+
+_SYLLABLES = [consonant + vowel for consonant in "bdfghjklmnprstvz" for vowel in "aeiou"]
+
+
+def spell(ids: Iterable[int]) -> str:
+    """Returns a text with a word of syllables for each id.
 
     >>> spell([4, 80, 7999])
     'bu beba beguzu'
@@ -185,46 +252,10 @@ def spell(ids):
     return " ".join(map(_word, ids))
 
 
-def padded(rows, width):
-    """Rows of ids as one int32 array, padded at their ends."""
-    array = np.full((len(rows), width), _PADDING, np.int32)
-    for line, row in zip(array, rows, strict=True):
-        line[: len(row)] = row
-    return array
-
-
-def count_tokens(batches):
-    """How many source and target tokens are not padding."""
-    return tuple(sum(int(np.count_nonzero(batch[side])) for batch in batches) for side in (0, 2))
-
-
-def _make_batch(pairs, width):
-    return (
-        padded([np.append(source, _END) for source, _ in pairs], width),
-        padded([np.insert(target, 0, _START) for _, target in pairs], width),
-        padded([np.append(target, _END) for _, target in pairs], width),
-    )
-
-
-_SYLLABLES = [consonant + vowel for consonant in "bdfghjklmnprstvz" for vowel in "aeiou"]
-
-
-def _word(number):
+def _word(number: int) -> str:
     number, first = divmod(int(number), len(_SYLLABLES))
     word = _SYLLABLES[first]
     while number:
         number, digit = divmod(number, len(_SYLLABLES))
         word = _SYLLABLES[digit] + word
     return word
-
-
-def require_data(directory):
-    """Returns the directory if it has the files of a `Workload`."""
-    directory = pathlib.Path(directory)
-    for split in _SIZES:
-        if not (directory / f"{split}.npz").is_file():
-            raise UserError(
-                f"{directory}: {split}.npz is not there. Give the folder `data` of the one that "
-                "the peers' setup.sh has filled."
-            )
-    return directory.resolve()

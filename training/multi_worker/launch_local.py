@@ -1,13 +1,13 @@
-"""Starts all workers of a training on this machine, to try out what a cluster will do.
+"""Starts all workers of a training on this machine, to test a multi-worker training.
 
   python training/multi_worker/launch_local.py --workers 2 train RECIPE.yaml --run DIR
 
-What comes after the options is the command of each worker, without `keras-transformer`. Each gets
-its TF_CONFIG, with ports on the loopback that are free. SIGTERM and Ctrl-C are passed on: the
-training saves and ends.
+The arguments after the options are the command of each worker, without `keras-transformer`. Each
+worker gets its TF_CONFIG, with free ports of the loopback interface. SIGTERM and Ctrl-C are passed
+on: training saves and ends.
 
-When a worker is lost, the others end with exit code 1. With --restarts all of them are then started
-again, as a cluster would do it, and go on from the last checkpoint.
+When a worker is lost, the others end with exit code 1. With --restarts, all of them are started
+again, as a cluster does, and resume from the last checkpoint.
 """
 
 import argparse
@@ -20,15 +20,16 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 
 COMMAND = [str(pathlib.Path(sys.executable).with_name("keras-transformer"))]
-# A mistake in the recipe and a wish to stop are no reasons to start again; a loss of a worker is.
+# Workers are restarted after the loss of a worker, not after a mistake or an interruption.
 FINAL_CODES = (0, 2, 128 + signal.SIGINT, 128 + signal.SIGTERM, 128 + signal.SIGHUP)
-LOOK_SECONDS = 0.1
+POLL_SECONDS = 0.1
 
 
-def free_ports(count):
-    """Returns ports of the loopback that nobody uses now."""
+def free_ports(count: int) -> list[int]:
+    """Returns free ports of the loopback interface."""
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for each in sockets:
@@ -36,8 +37,8 @@ def free_ports(count):
         return [each.getsockname()[1] for each in sockets]
 
 
-def cluster_configs(workers):
-    """Returns the TF_CONFIG of each worker: all addresses, and which of them is its own."""
+def cluster_configs(workers: int) -> list[str]:
+    """Returns the TF_CONFIG of each worker: all addresses, and the worker's own index."""
     addresses = [f"127.0.0.1:{port}" for port in free_ports(workers)]
     return [
         json.dumps({"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}})
@@ -45,9 +46,9 @@ def cluster_configs(workers):
     ]
 
 
-def start(workers, command):
+def start(workers: int, command: Sequence[str]) -> list[subprocess.Popen]:
     """Starts all workers and returns their processes."""
-    # Standard output gets the summary, which is the first worker's; all may complain.
+    # Only the first worker prints a summary; errors of all workers are shown.
     return [
         subprocess.Popen(
             [*COMMAND, *command],
@@ -58,7 +59,7 @@ def start(workers, command):
     ]
 
 
-def wait(processes):
+def wait(processes: Sequence[subprocess.Popen]) -> int:
     """Waits for all workers and returns the first exit code that is not 0, or 0."""
     first = 0
     running = list(processes)
@@ -67,14 +68,14 @@ def wait(processes):
             running.remove(process)
             first = first or process.returncode
             print(f"Process {process.pid}: exit code {process.returncode}", file=sys.stderr)
-        time.sleep(LOOK_SECONDS)
+        time.sleep(POLL_SECONDS)
     return first
 
 
-def pass_signals_on(processes):
-    """SIGTERM goes to all workers; Ctrl-C has come to them already, from the terminal."""
+def pass_signals_on(processes: Sequence[subprocess.Popen]) -> None:
+    """Passes SIGTERM on to all workers; the terminal sends Ctrl-C to them itself."""
 
-    def pass_on(number, frame):
+    def pass_on(number: int, frame: object) -> None:
         for process in processes:
             if process.poll() is None:
                 process.send_signal(number)
@@ -83,18 +84,19 @@ def pass_signals_on(processes):
     signal.signal(signal.SIGINT, lambda *_: None)
 
 
-def main(arguments=None):
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command; returns the exit code."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--workers", type=int, default=2, help="how many (default: 2)")
+    parser.add_argument("--workers", type=int, default=2, help="number of workers (default: 2)")
     parser.add_argument(
-        "--restarts", type=int, default=0, help="how often to start again (default: never)"
+        "--restarts", type=int, default=0, help="largest number of restarts (default: 0)"
     )
     parser.add_argument("command", nargs=argparse.REMAINDER, help="train RECIPE.yaml …")
     options = parser.parse_args(arguments)
     if not options.command or options.workers < 1:
-        parser.error("give a number of workers of at least 1, and a command: train RECIPE.yaml")
+        parser.error("expected at least one worker and a command, such as: train RECIPE.yaml")
     for restarts_left in range(options.restarts, -1, -1):
         processes = start(options.workers, options.command)
         pass_signals_on(processes)

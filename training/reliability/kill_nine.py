@@ -1,13 +1,13 @@
-"""Kills a short training again and again, and compares what comes out with an undisturbed one.
+"""Kills a short training repeatedly and compares its result with that of an undisturbed one.
 
   python training/reliability/kill_nine.py
   python training/reliability/kill_nine.py --kills 3
 
-One training is left alone. Another one, with the same recipe, is killed with SIGKILL (kill -9) at
-random moments, three of four times while a checkpoint is being written; it is also stopped with
-SIGTERM and with Ctrl-C. Each time the same command goes on. In the end all checkpoints (weights and
-optimizer), the final weights, the metrics and the events of TensorBoard must be the same, bit for
-bit. The exit code is 1 if anything differs. Nothing is kept, unless --directory names a place.
+One training is not disturbed. Another one, with the same recipe, is killed with SIGKILL (kill -9)
+at random moments, three of four times while a checkpoint is being written; it is also interrupted
+with SIGTERM and with Ctrl-C. The same command resumes it each time. In the end all checkpoints
+(weights and optimizer), the final weights, the metrics and the events of TensorBoard must be
+identical bit for bit. The exit code is 1 if anything differs. Files are kept only with --directory.
 """
 
 import argparse
@@ -19,14 +19,16 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator, Sequence
 
 import h5py
-import yaml
+
+from keras_transformer.trainer.recipe_file import write_yaml
 
 STEPS_BETWEEN_CHECKPOINTS = 2
-# No start goes on for longer than this before its signal.
+# Largest number of checkpoints of a start before its signal.
 MOST_SAVES = 3
-# However slow the machine is, a start makes a checkpoint in this time.
+# A start makes a checkpoint within this time, even on a slow machine.
 LONGEST_START_SECONDS = 600
 
 RECIPE = {
@@ -34,7 +36,7 @@ RECIPE = {
     "task": "translation",
     "text": {"tokenizer": "bytes"},
     "model": {
-        "preset": "tiny",
+        "size": "tiny",
         "hidden_dim": 32,
         "intermediate_dim": 64,
         "num_heads": 2,
@@ -52,16 +54,20 @@ RECIPE = {
 }
 
 
-def main(arguments=None):
-    """Returns the exit code."""
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command; returns the exit code."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--kills", type=int, default=20, help="how many times (default: 20)")
-    parser.add_argument("--seed", type=int, default=1, help="of the random moments (default: 1)")
-    parser.add_argument("--directory", help="where to keep all of it; it must not exist")
+    parser.add_argument("--kills", type=int, default=20, help="number of kills (default: 20)")
+    parser.add_argument(
+        "--seed", type=int, default=1, help="seed of the random moments (default: 1)"
+    )
+    parser.add_argument(
+        "--directory", help="directory for all files, which must not exist (default: none is kept)"
+    )
     options = parser.parse_args(arguments)
-    # A shell that starts this in the background has Ctrl-C ignored, by all that it starts in turn.
+    # A shell that starts this in the background ignores Ctrl-C, also for child processes.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     with tempfile.TemporaryDirectory(prefix="kill_nine_") as temporary:
         directory = pathlib.Path(options.directory or f"{temporary}/runs")
@@ -69,33 +75,33 @@ def main(arguments=None):
         return compare(directory, options.kills, random.Random(options.seed))
 
 
-def compare(directory, kills, chance):
+def compare(directory: pathlib.Path, kills: int, chance: random.Random) -> int:
     """Runs both trainings in a directory; returns the exit code."""
     recipe = write_recipe(directory, kills)
     alone, disturbed = (Run(recipe, directory / name) for name in ("alone", "disturbed"))
     print("Undisturbed …", flush=True)
     seconds = alone.to_its_end()
     print(f"Undisturbed: {seconds:.0f} s.\n")
-    print(
-        f"{'':>4}  {'signal':9}{'when':27}exit code  {'it left':19}it had gone on from", flush=True
-    )
+    print(f"{'':>4}  {'signal':9}{'when':27}exit code  {'it left':19}resumed from", flush=True)
     for number, (stop, saves, limit) in enumerate(moments(kills, chance, seconds), start=1):
         if not disturbed.disturb(number, stop, saves, limit):
-            print("The training came to its end before the last signal: give it more updates.")
+            print("The training ended before the last signal: it needs more steps.")
             return 1
     disturbed.to_its_end()
-    print(f"{'':>4}  {'none':9}{'at its end':27}{0:>9}  {'':19}{disturbed.went_on_from()}\n")
+    print(f"{'':>4}  {'none':9}{'at its end':27}{0:>9}  {'':19}{disturbed.resumed_from()}\n")
     differences = list(differing(alone.directory, disturbed.directory))
-    print(f"{disturbed.hits} of {kills} kills left a checkpoint that was half written.")
+    print(f"{disturbed.hits} of {kills} kills left a partly written checkpoint.")
     for line in differences:
         print(f"DIFFERENT: {line}")
     if not differences:
-        print("Weights, optimizer, metrics and events are the same, bit for bit.")
+        print("Weights, optimizer, metrics and events are identical bit for bit.")
     return 1 if differences else 0
 
 
-def moments(kills, chance, seconds):
-    """Yields signals, each with the number of the save and the seconds before which it is sent."""
+def moments(
+    kills: int, chance: random.Random, seconds: float
+) -> Iterator[tuple[signal.Signals, int, float]]:
+    """Yields signals, each with the save in which, or the seconds after which, it is sent."""
     for number in range(1, kills + 1):
         if number % 4 == 0:
             yield signal.SIGKILL, MOST_SAVES, chance.uniform(0, seconds)
@@ -105,7 +111,7 @@ def moments(kills, chance, seconds):
     yield signal.SIGINT, 1, LONGEST_START_SECONDS
 
 
-def write_recipe(directory, kills):
+def write_recipe(directory: pathlib.Path, kills: int) -> pathlib.Path:
     """Writes corpora and recipe; returns the recipe's path."""
     chance = random.Random(7)
     words = ["".join(chance.choices("abcdefgh", k=chance.randint(3, 12))) for _ in range(300)]
@@ -117,14 +123,14 @@ def write_recipe(directory, kills):
     steps = STEPS_BETWEEN_CHECKPOINTS * (MOST_SAVES * (kills + 2) + 4)
     recipe = {**RECIPE, "data": data, "training": {**RECIPE["training"], "steps": steps}}
     path = directory / "recipe.yaml"
-    path.write_text(yaml.safe_dump(recipe))
+    path.write_text(write_yaml(recipe))
     return path
 
 
 class Run:
-    """A training in a process of its own, started again and again with the same command."""
+    """A training in its own process, started repeatedly with the same command."""
 
-    def __init__(self, recipe, directory):
+    def __init__(self, recipe: pathlib.Path, directory: pathlib.Path) -> None:
         self.directory = directory
         self.hits = 0
         self._checkpoints = directory / "checkpoints"
@@ -132,26 +138,26 @@ class Run:
         self._command = [sys.executable, "-m", "keras_transformer.cli.main"]
         self._command += ["train", str(recipe), "--run", str(directory)]
 
-    def to_its_end(self):
-        """Runs the training until it is finished; returns the seconds that took."""
+    def to_its_end(self) -> float:
+        """Runs the training to its end; returns the seconds."""
         start = time.monotonic()
         if self._start().wait() != 0:
             raise SystemExit(f"The training failed:\n{self._log.read_text()}")
         return time.monotonic() - start
 
-    def disturb(self, number, stop, saves, seconds):
+    def disturb(self, number: int, stop: signal.Signals, saves: int, seconds: float) -> bool:
         """Starts the training and sends a signal.
 
         Args:
-            number: of the row.
-            stop: the signal.
-            saves: it is sent in so many-th a save of this start,
-            seconds: or after so long, if that comes first.
+            number: Number of the row.
+            stop: The signal.
+            saves: Number of the save of this start in which the signal is sent.
+            seconds: Time after which it is sent if that save has not come.
 
         Returns:
-            Whether there was still something to disturb.
+            Whether the training was still running.
         """
-        before = self._half_written()
+        before = self._partly_written()
         process = self._start()
         moment = self._wait(process, saves, seconds, before)
         if process.poll() is not None:
@@ -161,39 +167,39 @@ class Run:
         expected = -stop if stop == signal.SIGKILL else 128 + stop
         if exit_code != expected:
             raise SystemExit(f"Exit code {exit_code}, not {expected}:\n{self._log.read_text()}")
-        is_hit = bool(self._half_written() - before)
+        is_hit = bool(self._partly_written() - before)
         self.hits += is_hit
         print(
             f"{number:>4}  {stop.name:9}{moment:27}{exit_code:>9}  "
-            f"{'half a checkpoint' if is_hit else '':19}{self.went_on_from()}",
+            f"{'partial checkpoint' if is_hit else '':19}{self.resumed_from()}",
             flush=True,
         )
         return True
 
-    def went_on_from(self):
-        """What the training said about it in its last start."""
+    def resumed_from(self) -> str:
+        """Returns the step from which the last start has resumed, by its own report."""
         lines = self._log.read_text().splitlines()
-        said = [line for line in lines if line.startswith("Going on after")]
-        return said[0].removeprefix("Going on after ").rstrip(".") if said else "the beginning"
+        said = [line for line in lines if line.startswith("Resuming from")]
+        return said[0].removeprefix("Resuming from ").rstrip(".") if said else "the beginning"
 
-    def _start(self):
+    def _start(self) -> subprocess.Popen:
         environment = {**os.environ, "TF_NUM_INTRAOP_THREADS": "1", "PYTHONUNBUFFERED": "1"}
         with self._log.open("w") as log:
             return subprocess.Popen(
                 self._command, stdout=log, stderr=subprocess.STDOUT, env=environment
             )
 
-    def _half_written(self):
-        """Names of checkpoints that are being written, or were when a process was killed."""
-        # One that is being removed, because it is no longer needed, has a shorter ending.
-        return {path.name for path in self._checkpoints.glob(f".update_*.{'?' * 16}")}
+    def _partly_written(self) -> set[str]:
+        """Returns names of checkpoints that are or were being written when a process was killed."""
+        # A checkpoint that is being removed has a shorter suffix.
+        return {path.name for path in self._checkpoints.glob(f".step_*.{'?' * 16}")}
 
-    def _wait(self, process, saves, seconds, seen):
-        """Returns what has come: that save, that time, or the end of the process."""
+    def _wait(self, process: subprocess.Popen, saves: int, seconds: float, seen: set[str]) -> str:
+        """Waits for the save, the time or the end of the process; returns which of them came."""
         end = time.monotonic() + seconds
         count = 0
         while process.poll() is None:
-            new = self._half_written() - seen
+            new = self._partly_written() - seen
             seen, count = seen | new, count + len(new)
             if count >= saves:
                 return f"in save {count} of this start"
@@ -203,11 +209,11 @@ class Run:
         return "at its end"
 
 
-def differing(one, other):
-    """Yields what is not the same in two runs."""
+def differing(one: pathlib.Path, other: pathlib.Path) -> Iterator[str]:
+    """Yields the differences of two runs."""
     names = sorted(str(path.relative_to(one)) for path in one.glob("checkpoints/*/tensors.*"))
     found = sorted(str(path.relative_to(other)) for path in other.glob("checkpoints/*/tensors.*"))
-    # A kill can leave one that is no longer needed.
+    # A kill can leave a checkpoint that is no longer needed.
     if not names or not set(names) <= set(found):
         yield f"checkpoints: {found}, not {names}"
         return
@@ -222,8 +228,8 @@ def differing(one, other):
             yield f"tensorboard/{part}"
 
 
-def read_weights(path):
-    """The bytes of each array by its name; their places in the file differ from time to time."""
+def read_weights(path: pathlib.Path) -> dict[str, bytes]:
+    """Returns the bytes of each array by name; their positions in the file vary."""
     arrays = {}
 
     def keep(name, item):
@@ -235,8 +241,8 @@ def read_weights(path):
     return arrays
 
 
-def read_events(directory):
-    """All values in event files, in their order, but for those that depend on the clock."""
+def read_events(directory: pathlib.Path) -> list[tuple[int, str, bytes]]:
+    """Returns all values in event files, in order, without those that depend on the clock."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     import tensorflow as tf
 

@@ -1,8 +1,11 @@
-"""Runs that are finished, as their directories have kept them, and which belong together."""
+"""Finished runs, read from their directories and grouped by recipe."""
 
 import dataclasses
 import json
+import os
 import pathlib
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from keras_transformer._utils.errors import UserError
 from keras_transformer.trainer import Recipe, TrainingResult, load_recipe
@@ -10,7 +13,7 @@ from keras_transformer.trainer.recipes import recipe_difference
 from keras_transformer.trainer.run_directory import RunDirectory
 from keras_transformer.trainer.training_result import read_result
 
-# Keys of a recipe that change nothing in what a model learns or how it is measured.
+# Keys of a recipe that affect neither the trained model nor its evaluation.
 _WITHOUT_EFFECT = (
     "seed",
     "name",
@@ -24,123 +27,124 @@ _WITHOUT_EFFECT = (
 
 @dataclasses.dataclass(frozen=True)
 class FinishedRun:
-    """What a training has left.
+    """A finished training.
 
     Attributes:
-        path: of the run's directory.
-        recipe: the `Recipe` as resolved.
-        result: the `TrainingResult`.
-        metrics: the lines of its metrics.jsonl, a tuple of mappings.
+        path: Run directory.
+        recipe: The `Recipe`, as resolved.
+        result: The `TrainingResult`.
+        metrics: Lines of metrics.jsonl.
     """
 
     path: pathlib.Path
     recipe: Recipe
     result: TrainingResult
-    metrics: tuple
+    metrics: tuple[dict[str, Any], ...]
 
     @property
-    def seed(self):
+    def seed(self) -> int:
+        """Seed of the recipe."""
         return self.recipe.seed
 
-    def curve(self, split, metric):
-        """Returns the updates and the values of a metric, two lists.
+    def curve(self, split: str, metric: str) -> tuple[list[int], list[float]]:
+        """Returns the steps and the values of a metric.
 
         Args:
             split: "train" or "validation".
-            metric: such as "loss". Lines without it are left out.
+            metric: Name of a metric, such as "loss". Lines without it are left out.
         """
         points = [
-            (line["update"], line[metric])
+            (line["step"], line[metric])
             for line in self.metrics
             if line["split"] == split and metric in line
         ]
-        return [update for update, _ in points], [value for _, value in points]
+        return [step for step, _ in points], [value for _, value in points]
 
 
-def read_run(path):
-    """Returns the `FinishedRun` of a directory.
-
-    Raises:
-        UserError: If it is not the directory of a run that translates, or the run is not finished.
-    """
+def read_run(path: str | os.PathLike[str]) -> FinishedRun:
+    """Returns the finished translation run in a directory; any other directory is a `UserError`."""
     directory = RunDirectory(path)
     if not directory.recipe_file.is_file():
         raise UserError(
-            f"{path}: is not the directory of a run: it has no {directory.recipe_file.name}. Give "
-            "what `keras-transformer train … --run` was given."
+            f"expected a run directory; {directory.recipe_file.name} is missing.",
+            where=path,
+            fix="Give the directory of `keras-transformer train … --run`.",
         )
     if not directory.result.is_file():
         raise UserError(
-            f"{path}: is not finished: it has no {directory.result.name}. The `keras-transformer "
-            "train` that began it goes on with it."
+            f"expected a finished run; {directory.result.name} is missing.",
+            where=path,
+            fix="Resume it with the same `keras-transformer train` command.",
         )
     recipe = load_recipe(directory.recipe_file)
     if recipe.task != "translation":
-        raise UserError(
-            f"{path}: is a run of the task {recipe.task}. Give runs of the task translation."
-        )
+        raise UserError(f"expected the task translation; got {recipe.task}.", where=path)
     result = read_result(directory.result)
-    return FinishedRun(directory.path, recipe, result, tuple(_read_metrics(directory.metrics)))
+    metrics = tuple(_read_metrics(directory.path / "metrics.jsonl"))
+    return FinishedRun(directory.path, recipe, result, metrics)
 
 
-def _read_metrics(path):
+def _read_metrics(path: pathlib.Path) -> Iterator[dict[str, Any]]:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except OSError as error:
         raise UserError(
-            f"{path}: cannot be read: {error.strerror}. Copy the whole directory of the run."
+            f"cannot be read ({error.strerror}).",
+            where=path,
+            fix="Copy the whole run directory.",
         ) from error
     for number, line in enumerate(lines, start=1):
         try:
             yield json.loads(line)
         except ValueError as error:
             raise UserError(
-                f"{path}:{number}: damaged ({error}). Copy it once more from where the run was "
-                "trained, or train again."
+                f"damaged ({error}).",
+                where=f"{path}:{number}",
+                fix="Copy the file again from the machine of the training, or train again.",
             ) from error
 
 
-def group_by_recipe(runs):
-    """Returns a mapping from names to lists of runs that differ in the seed alone.
+def group_by_recipe(runs: Sequence[FinishedRun]) -> dict[str, list[FinishedRun]]:
+    """Returns groups of runs that differ in the seed only, by name.
 
-    The first run's recipe goes by its own name, and each other one by what it has changed in it.
-
-    Args:
-        runs: `FinishedRun`s.
+    The group of the first run has the name of its recipe; every other group is named after the keys
+    in which its recipe differs.
 
     Raises:
-        UserError: If two runs have the same recipe and seed: they are one run, counted twice. Or if
-            two cannot have the same test set.
+        UserError: If two runs have the same recipe and seed, or cannot have the same test set.
     """
-    groups = {}
+    groups: dict[str, list[FinishedRun]] = {}
     for run in runs:
         _require_same_texts(runs[0], run)
         group = groups.setdefault(_describe_changes(runs[0].recipe, run.recipe), [])
         for other in group:
             if other.seed == run.seed:
                 raise UserError(
-                    f"{other.path} and {run.path}: are of the same recipe and the same seed, "
-                    f"{run.seed}. Give each run once, and train others with --set seed=…"
+                    f"{other.path} and {run.path} have the same recipe and the same seed, "
+                    f"{run.seed}.",
+                    fix="Give each run once, and train others with --set seed=…",
                 )
         group.append(run)
     return groups
 
 
-def _require_same_texts(first, run):
-    """Raises a `UserError` for runs of texts of two kinds, such as raw ones and tokens."""
+def _require_same_texts(first: FinishedRun, run: FinishedRun) -> None:
+    """Raises a `UserError` if the texts of two runs differ, such as raw and tokenized ones."""
     kinds = [each.recipe.evaluation.bleu_tokens for each in (first, run)]
     if kinds[0] != kinds[1]:
         raise UserError(
-            f"{first.path} and {run.path}: count {kinds[0]} and {kinds[1]} for BLEU "
-            "(`evaluation.bleu_tokens`), so their texts are of two kinds. Make a page of each."
+            f"{first.path} and {run.path} have different `evaluation.bleu_tokens`, {kinds[0]} and "
+            f"{kinds[1]}, so their texts differ.",
+            fix="Make a page for each.",
         )
     if len(run.recipe.data.train) == 2 and run.recipe.data.train == first.recipe.data.train[::-1]:
         raise UserError(
-            f"{first.path} and {run.path}: translate in opposite directions. Make a page of each."
+            f"{first.path} and {run.path} translate in opposite directions.",
+            fix="Make a page for each.",
         )
 
 
-def _describe_changes(first, recipe):
+def _describe_changes(first: Recipe, recipe: Recipe) -> str:
     changes = [
         f"{key}={json.dumps(new, ensure_ascii=False)}"
         for key, _, new in recipe_difference(first, recipe)

@@ -1,29 +1,32 @@
-"""What kinds of mistakes translations have, told by rules that know no language."""
+"""Kinds of mistakes in translations, by rules that are independent of the language."""
 
 import collections
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+
+from keras_transformer.inference import PoorSentence
 
 
 class WordDifference:
-    """In which words a translation differs from its reference.
+    """Words in which a translation differs from its reference.
 
-    Words are what stands between white space: the texts should be cut into tokens already.
+    Words are separated by white space, so the texts should be tokenized.
 
     Args:
-        sentence: a `PoorSentence`.
-        known_words: all words of the training's target side, a set.
+        sentence: Sentence that is not an exact match.
+        known_words: All words of the training's target side.
 
     Attributes:
-        reference, hypothesis: the words of each, a list.
-        missing, added: the words that one has more often than the other, `Counter`s.
-        shared: how many words both have.
-        unseen: missing words that the training has never shown. Numbers and punctuation are not
-            among them: they need a letter.
-        chrf: of the sentence.
+        reference: Words of the reference.
+        hypothesis: Words of the translation.
+        missing: Words that the reference has more often, with counts.
+        added: Words that the translation has more often, with counts.
+        shared: Number of words that both have.
+        unseen: Missing words that are not known, with at least one letter.
+        chrf: chrF of the sentence.
     """
 
-    def __init__(self, sentence, known_words):
+    def __init__(self, sentence: PoorSentence, known_words: set[str]) -> None:
         self.reference = sentence.reference.split()
         self.hypothesis = sentence.hypothesis.split()
         counts = [collections.Counter(words) for words in (self.reference, self.hypothesis)]
@@ -41,18 +44,18 @@ class Kind:
     """A kind of mistake.
 
     Attributes:
-        name: in few words.
-        rule: which translations are of this kind: what follows on "the translation …".
-        fits: the same as a function of a `WordDifference`.
+        name: Name of the kind.
+        rule: The rule in words, which continue "the translation …".
+        fits: The rule as a function of a `WordDifference`.
     """
 
     name: str
     rule: str
-    fits: Callable
+    fits: Callable[[WordDifference], bool]
 
 
-def _bare(words):
-    """Words in small letters, without those that are punctuation.
+def _bare(words: Iterable[str]) -> list[str]:
+    """Returns the words in lower case, without punctuation.
 
     >>> _bare(["A", "dog", "-", "2", "cats", "."])
     ['a', 'dog', '2', 'cats']
@@ -60,11 +63,11 @@ def _bare(words):
     return [word.casefold() for word in words if any(map(str.isalnum, word))]
 
 
-#: A mistake is of the first of these kinds whose rule fits; the last one takes all that are left.
+#: A mistake belongs to the first of these kinds whose rule fits; the last rule always fits.
 KINDS = (
     Kind(
         "only form",
-        "is the reference, but for capitals, punctuation and spaces",
+        "is the reference, except for capitals, punctuation and spaces",
         lambda words: _bare(words.hypothesis) == _bare(words.reference),
     ),
     Kind(
@@ -72,7 +75,7 @@ KINDS = (
         "lacks a word of the reference, with a letter in it, that no training target has",
         lambda words: bool(words.unseen),
     ),
-    # In whole numbers: at exactly 80 % and 125 % nothing is left out or added yet.
+    # In integers: at exactly 80 % and 125 % nothing is left out or added.
     Kind(
         "left out",
         "has fewer than 80 % as many words as the reference",
@@ -95,23 +98,20 @@ KINDS = (
     ),
     Kind(
         "other wording",
-        "has other words, but much in common: the sentence's chrF is 50 or more",
+        "has other words, but the chrF of the sentence is 50 or more",
         lambda words: words.chrf >= 50,
     ),
     Kind("far off", "is none of these", lambda words: True),
 )
 
 
-def kind_of(sentence, known_words):
+def kind_of(sentence: PoorSentence, known_words: set[str]) -> Kind:
     """Returns the first `Kind` that fits.
 
     Args:
-        sentence: a `PoorSentence`: its hypothesis is not its reference.
-        known_words: all words of the training's target side, a set.
+        sentence: Sentence that is not an exact match.
+        known_words: All words of the training's target side.
 
-    Example:
-
-    >>> from keras_transformer.inference import PoorSentence
     >>> known = set("ein hund rennt schläft .".split())
     >>> source, reference = "a puppy runs .", "ein welpe rennt ."
     >>> kind_of(PoorSentence(1, source, reference, "ein hund rennt .", 60.0), known).name
@@ -123,14 +123,16 @@ def kind_of(sentence, known_words):
     return next(kind for kind in KINDS if kind.fits(words))
 
 
-def sort_by_kind(sentences, known_words):
-    """Returns a list of (`Kind`, its sentences) for all kinds, the worst sentences first.
+def sort_by_kind(
+    sentences: Sequence[PoorSentence], known_words: set[str]
+) -> list[tuple[Kind, list[PoorSentence]]]:
+    """Returns each kind with its sentences, the worst sentences first.
 
     Args:
-        sentences: `PoorSentence`s, as those of `evaluate_translations`.
-        known_words: all words of the training's target side, a set.
+        sentences: Sentences that are not exact matches, from `evaluate_translations`.
+        known_words: All words of the training's target side.
     """
-    sorted_sentences = {kind.name: [] for kind in KINDS}
+    sorted_sentences: dict[str, list[PoorSentence]] = {kind.name: [] for kind in KINDS}
     for sentence in sorted(sentences, key=lambda each: (each.chrf, each.line)):
         sorted_sentences[kind_of(sentence, known_words).name].append(sentence)
     return [(kind, sorted_sentences[kind.name]) for kind in KINDS]

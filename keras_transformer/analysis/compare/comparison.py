@@ -1,10 +1,10 @@
-"""From a file, or a recipe and names of models, to a comparison."""
+"""Comparisons: models that differ from a recipe, a budget and seeds, from a file or by name."""
 
 import dataclasses
-import json
 import os
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Self
 
 from keras_transformer._utils.checks import (
     require_boolean,
@@ -15,8 +15,12 @@ from keras_transformer._utils.checks import (
     require_seed,
     require_text,
 )
-from keras_transformer._utils.errors import UserError
-from keras_transformer.trainer.config import (
+from keras_transformer._utils.errors import ArgumentError, UserError
+from keras_transformer.metrics import TEXT_METRICS
+from keras_transformer.trainer.config import Recipe
+from keras_transformer.trainer.recipe_file import Override, RecipeError, RecipeFile, unknown_key
+from keras_transformer.trainer.recipes import load_recipe, read_recipe_file, shipped_recipes
+from keras_transformer.trainer.section import (
     Section,
     check_fields,
     or_null,
@@ -24,21 +28,18 @@ from keras_transformer.trainer.config import (
     require_directory_name,
     setting,
 )
-from keras_transformer.trainer.recipe_file import RecipeError, parse_override, unknown_key
-from keras_transformer.trainer.recipes import load_recipe, read_given, shipped_recipes
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Budget(Section):
-    """What every model may use; without either, it is the recipe's `steps` or `epochs`.
+    """The budget of every model. Without tokens and seconds it is that of the recipe.
 
-    All models see the same batches, so that the same number of updates is the same tokens.
+    All models see the same batches, so equal numbers of steps are equal numbers of tokens.
 
     Attributes:
-        tokens: target tokens, padding left out. They become a whole number of updates, the same for
-            all models.
-        seconds: of training, without evaluations. How many updates a model makes in that time is
-            measured first, in a short trial, so that its schedule knows where it ends.
+        tokens: Number of target tokens without padding, rounded to whole steps. Default None.
+        seconds: Seconds of training, without evaluations. A short trial first measures the number
+            of steps that a model makes in this time, because schedules need it. Default None.
     """
 
     key = "budget"
@@ -46,80 +47,84 @@ class Budget(Section):
     tokens: int | None = setting(None, or_null(require_positive_integer))
     seconds: float | None = setting(None, or_null(require_positive))
 
-    def disagreements(self):
+    def conflicts(self) -> Iterator[UserError]:
         if self.tokens is not None and self.seconds is not None:
-            yield (
-                "`budget.tokens` and `budget.seconds` exclude each other: got "
-                f"{self.tokens} and {self.seconds}. Leave one of them out."
+            yield ArgumentError(
+                "tokens",
+                f"left out with seconds={self.seconds}",
+                self.tokens,
+                fix="Leave one of the two out.",
+                related=("seconds",),
             )
 
 
-#: Sections that must be the same for all: who reads other data is not compared.
+#: Sections of the recipe that must be the same for all models.
 SHARED_SECTIONS = ("task", "data", "text", "batches")
-QUALITIES = ("exact_match", "bleu", "loss")
 
-# Nothing that takes time and tells nothing about the model; and nobody stops before the others.
+# Turns off what takes time and says nothing about the model, and early stopping.
 _FOR_ALL = (
     "export.enabled=false",
     "evaluation.show=0",
-    "evaluation.stop_after=null",
+    "evaluation.patience=null",
     "tensorboard.attention=0",
     "tensorboard.samples=0",
     "tensorboard.projector=false",
 )
 
 
-def _require_models(name, value):
+def _require_models(name: str, value: Any) -> dict[str, dict[str, Any]]:
     models = {}
     for model, changes in require_mapping(name, value).items():
         require_directory_name(name, model)
         models[model] = require_mapping(f"{name}.{model}", {} if changes is None else changes)
     if not models:
-        raise ValueError(f"`{name}` must name at least one model; got none.")
+        raise ArgumentError(name, "a mapping with at least one model", value)
     return models
 
 
-def _require_seeds(name, value):
+def _require_seeds(name: str, value: Any) -> tuple[int, ...]:
     if not isinstance(value, list | tuple) or not value or len(set(map(str, value))) < len(value):
-        raise ValueError(f"`{name}` must be a list of different numbers, as [1, 2]; got {value!r}.")
+        raise ArgumentError(name, "a list of different numbers, such as [1, 2]", value)
     return tuple(require_seed(name, seed) for seed in value)
 
 
-def _require_budget(name, value):
+def _require_budget(name: str, value: Any) -> Budget:
     if isinstance(value, Budget):
         return value
     values = require_mapping(name, {} if value is None else value)
-    known = [field.name for field in dataclasses.fields(Budget)]
-    unknown = [
-        unknown_key(name, key, {name: known}, owner="a comparison")
-        for key in values
-        if key not in known
-    ]
-    if unknown:
+    if unknown := _unknown_keys(name, Budget, values):
         raise RecipeError(unknown)
     return Budget(**values)
 
 
+def _unknown_keys(section: str, kind: type[Any], values: Mapping[str, Any]) -> list[UserError]:
+    """Returns the mistakes of keys that are no fields of a dataclass."""
+    known = [field.name for field in dataclasses.fields(kind)]
+    return [unknown_key(section, key, {section: known}) for key in values if key not in known]
+
+
+def _require_quality(name: str, value: Any) -> str:
+    return require_choice(name, value, (*TEXT_METRICS, "loss"))
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """Models that are trained alike, but for what is to be compared.
+    """Models that are trained in the same way, except for what is compared.
 
     Attributes:
-        name: of the comparison, and of its directory.
-        recipe: the path of the recipe that all of them share, or the name of one that comes with
-            the package.
-        models: for each name what differs from the recipe. A key without a dot is one of the
-            recipe's `model`; others are dotted, as `training.learning_rate`. Where `kind` is among
-            them, nothing is taken from the recipe's `model`, whose keys are another kind's.
-        settings: dotted keys that differ from the recipe for all models.
-        budget: a `Budget`.
-        seeds: each model is trained once with each of them.
-        quality: "exact_match" or "bleu", by which models are told apart beside the loss, or "loss"
-            alone. Null is exact matches for a built-in corpus, and BLEU for others.
-        match: whether models whose number of parameters is too far from the first one's are made
-            wider or narrower, instead of refused.
-
-    Example:
+        name: Name of the comparison and of its directory.
+        recipe: Path of the recipe that all models share, or the name of one that the package ships.
+        models: For each name, the values that differ from the recipe. A key without a dot belongs
+            to the recipe's section `model`; other keys are dotted, as `training.learning_rate`. A
+            model with the key `kind` gets nothing from the recipe's section `model`, whose keys
+            belong to another kind.
+        settings: Dotted keys whose values differ from the recipe for all models. Default: none.
+        budget: A `Budget`. Default: that of the recipe.
+        seeds: Seeds; each model is trained once with each of them. Default (1, 2, 3).
+        quality: Name of the text metric that is reported beside the loss, or "loss" for no other.
+            Default: "exact_match" for a built-in corpus, "bleu" for others.
+        match: Whether a model whose number of parameters is too far from that of the first model
+            gets another size, instead of being refused. Default False.
 
     >>> comparison = Comparison(
     ...     name="dates",
@@ -133,14 +138,14 @@ class Comparison:
 
     name: str = setting(dataclasses.MISSING, require_directory_name)
     recipe: str = setting(dataclasses.MISSING, require_text)
-    models: Mapping = setting(dataclasses.MISSING, _require_models)
-    settings: Mapping = setting({}, require_mapping)
+    models: Mapping[str, Mapping[str, Any]] = setting(dataclasses.MISSING, _require_models)
+    settings: Mapping[str, Any] = setting({}, require_mapping)
     budget: Budget = setting({}, _require_budget)  # noqa: RUF009 (a field)
-    seeds: tuple = setting((1, 2, 3), _require_seeds)
-    quality: str | None = setting(None, or_null(require_choice), choices=QUALITIES)
+    seeds: tuple[int, ...] = setting((1, 2, 3), _require_seeds)
+    quality: str | None = setting(None, or_null(_require_quality))
     match: bool = setting(False, require_boolean)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         values, mistakes = check_fields(type(self), vars(self))
         if mistakes:
             raise RecipeError(mistakes, origin="The comparison")
@@ -148,62 +153,48 @@ class Comparison:
             object.__setattr__(self, name, value)
 
     @classmethod
-    def from_dictionary(cls, dictionary):
-        """Makes a comparison of what a file says.
-
-        Raises:
-            RecipeError: with a line for each thing that is wrong.
-        """
-        fields = dataclasses.fields(cls)
-        known = {"": [field.name for field in fields]}
-        mistakes = [
-            unknown_key("", key, known, owner="a comparison")
-            for key in dictionary
-            if key not in known[""]
-        ]
+    def from_dictionary(cls, dictionary: Mapping[str, Any]) -> Self:
+        """Returns the comparison that a file describes; a `RecipeError` has all mistakes."""
+        names = [field.name for field in dataclasses.fields(cls)]
+        given = {name: dictionary[name] for name in names if name in dictionary}
+        mistakes = _unknown_keys("", cls, dictionary)
         mistakes += [
-            f"`{field.name}` is missing: {_ADVICE[field.name]}."
-            for field in fields
-            if field.name in _ADVICE and field.name not in dictionary
+            UserError("a value is missing.", argument=name, fix=fix)
+            for name, fix in _REQUIRED.items()
+            if name not in given
         ]
-        given = {key: value for key, value in dictionary.items() if key in known[""]}
         mistakes += check_fields(cls, given)[1]
         if mistakes:
             raise RecipeError(mistakes, origin="The comparison")
         return cls(**given)
 
-    def to_dictionary(self):
-        """Every key with its value, as the types that JSON and YAML have."""
-        names = [field.name for field in dataclasses.fields(self)]
-        values = {name: plain(getattr(self, name)) for name in names}
+    def to_dictionary(self) -> dict[str, Any]:
+        """Returns all fields as types that JSON and YAML have."""
+        values = {name: plain(value) for name, value in vars(self).items()}
         return {**values, "budget": self.budget.to_dictionary()}
 
-    def recipe_of(self, model, overrides=()):
-        """The `Recipe` of a model.
-
-        Args:
-            model: its name.
-            overrides: more to set, texts such as "seed=2".
-        """
+    def recipe_of(self, model: str, overrides: Iterable[str | Override] = ()) -> Recipe:
+        """Returns the `Recipe` of a model, with further overrides such as "seed=2"."""
         changes = {
             key if "." in key else f"model.{key}": value
             for key, value in self.models[model].items()
         }
-        forgotten = ["model={}"] if "model.kind" in changes else []
+        replaced = {"model": {}} if "model.kind" in changes else {}
+        place = f"The model {model!r} of {self.name}"
         settings = [
-            f"{key}={json.dumps(value)}" for key, value in (self.settings | changes).items()
+            Override(key, value, f"{place}: {key}={value}")
+            for key, value in {**replaced, **self.settings, **changes}.items()
         ]
         try:
-            return load_recipe(self.recipe, [*_FOR_ALL, *forgotten, *settings, *overrides])
-        except UserError as error:
-            text = str(error).replace("--set ", "")
-            raise UserError(f"The model {model!r} of {self.name}: {text}") from error
+            return load_recipe(self.recipe, [*_FOR_ALL, *settings, *overrides])
+        except RecipeError as error:
+            raise RecipeError(error.mistakes, origin=place) from error
 
-    def recipes(self):
-        """The `Recipe` of each model, by name, with the recipe's own seed and length.
+    def recipes(self) -> dict[str, Recipe]:
+        """Returns the `Recipe` of each model by name, with the recipe's own seed and length.
 
         Raises:
-            UserError: if one of them cannot be used, or learns from other data than the first.
+            UserError: If one of them cannot be used, or has other data than the first.
         """
         recipes = {name: self.recipe_of(name) for name in self.models}
         first, *others = recipes
@@ -211,119 +202,124 @@ class Comparison:
             for section in SHARED_SECTIONS:
                 if getattr(recipes[name], section) != getattr(recipes[first], section):
                     raise UserError(
-                        f"The model {name!r} of {self.name} must not change `{section}`: all "
-                        f"models are compared on the same data, and {first!r} has another one. Set "
-                        "it for all of them, in `settings` or with --set."
+                        f"The models {first!r} and {name!r} of {self.name} must have the same "
+                        f"`{section}`, because models are compared on the same data.",
+                        fix="Set it for all models, in `settings` or with --set.",
                     )
         return recipes
 
-    def chosen_quality(self, recipe):
-        """The name of the metric by which models are told apart beside the loss."""
+    def chosen_quality(self, recipe: Recipe) -> str:
+        """Returns the name of the metric that is reported beside the loss."""
         if recipe.task != "translation":
             return "loss"
         return self.quality or ("exact_match" if recipe.data.builtin else "bleu")
 
 
-_ADVICE = {
-    "name": "say what the comparison is called, such as recall",
-    "recipe": "name the recipe that all models share, such as quickstart",
-    "models": "name them, each with what it changes, as `rotary: {attention: rotary}`",
+# Fields that a file must have, with the advice if one is missing.
+_REQUIRED = {
+    "name": "Give the comparison a name, such as recall.",
+    "recipe": "Name the recipe that all models share, such as quickstart.",
+    "models": "Name the models, each with its changes, such as `rotary: {attention: rotary}`.",
 }
 
 
-def built_in_variants(task):
-    """Returns what each name changes in the `model` section of any recipe.
+def built_in_variants(task: str) -> dict[str, dict[str, Any]]:
+    """Returns the built-in variants of a task by name, each as changes in a recipe's `model`.
 
-    "transformer" is the recipe's own model. Each registered scheme of positions and each registered
-    attention mechanism is a variant by its name, and so is each other kind of model.
+    "transformer" is the recipe's own model. The other variants are all registered position
+    encodings, attention mechanisms, and kinds of models.
 
     >>> variants = built_in_variants("translation")
     >>> variants["transformer"], variants["learned"], variants["rotary"]
     ({}, {'positions': 'learned'}, {'attention': 'rotary'})
-
-    Args:
-        task: of the recipe.
     """
     from keras_transformer.layers.attention import MECHANISMS
-    from keras_transformer.layers.positions import SCHEMES
+    from keras_transformer.layers.positions import POSITION_ENCODINGS
     from keras_transformer.trainer.config import DEFAULT_KIND, config_classes
 
-    variants = {"transformer": {}}
-    variants |= {name: {"positions": name} for name in SCHEMES}
+    variants: dict[str, dict[str, Any]] = {"transformer": {}}
+    variants |= {name: {"positions": name} for name in POSITION_ENCODINGS}
     for name, mechanism in MECHANISMS.items():
         variants[name] = {"attention": name}
-        if not mechanism.supports_causal:  # it is for encoders
+        if not mechanism.supports_causal:  # for encoders only
             variants[name]["decoder_attention"] = "scaled_dot_product"
     others = [kind for kind in config_classes(task) if kind != DEFAULT_KIND]
-    return variants | {kind: {"kind": kind, "preset": "tiny"} for kind in others}
+    return variants | {kind: {"kind": kind, "size": "tiny"} for kind in others}
 
 
 def load_comparison(
-    path_or_name, *, models=None, seeds=None, tokens=None, seconds=None, overrides=(), match=False
-):
-    """Returns the `Comparison` in a file, or the one of a recipe with built-in variants of it.
+    path_or_name: str | os.PathLike[str],
+    *,
+    models: Sequence[str] | None = None,
+    seeds: Sequence[int] | None = None,
+    tokens: int | None = None,
+    seconds: float | None = None,
+    overrides: Iterable[str] = (),
+    match: bool = False,
+) -> Comparison:
+    """Returns the comparison in a file, or a comparison of a recipe with built-in variants.
+
+    Args:
+        path_or_name: Path of a comparison or a recipe, or the name of a recipe of the package.
+        models: Names of models in the file or of built-in variants, in the order of the table.
+            Default: all models of the file.
+        seeds: Seeds. Default: those of the file.
+        tokens: Target tokens of the budget. Default: the budget of the file.
+        seconds: Seconds of the budget. Default: the budget of the file.
+        overrides: Texts such as "training.warmup_steps=100", for all models.
+        match: Whether models get another size to have equal numbers of parameters. Default: as in
+            the file.
+
+    Raises:
+        UserError: With the place of each mistake.
 
     >>> comparison = load_comparison("quickstart", models=["transformer", "rotary"], seeds=[7])
     >>> comparison.name, comparison.models
     ('dates', {'transformer': {}, 'rotary': {'attention': 'rotary'}})
-
-    Args:
-        path_or_name: the path of a comparison or of a recipe, or the name of a recipe that comes
-            with the package.
-        models: names of models, of the file or built in, in the order of the table. None is all of
-            the file.
-        seeds, tokens, seconds: instead of the file's.
-        overrides: texts such as "training.warmup_steps=100", for all models.
-        match: see `Comparison`.
-
-    Raises:
-        UserError: with the file and line of each mistake.
     """
-    given = read_given(path_or_name)
-    if not {"models", "recipe"} & set(given.values):
-        comparison = _of_recipe(path_or_name, models)
+    file = read_recipe_file(path_or_name)
+    if {"models", "recipe"} & set(file.values):
+        comparison = _of_file(file, path_or_name)
     else:
-        comparison = _of_file(given, path_or_name)
-    known = {**built_in_variants(load_recipe(comparison.recipe).task), **comparison.models}
-    changes = {}
+        comparison = _of_recipe(path_or_name, models)
+    variants = built_in_variants(load_recipe(comparison.recipe).task)
+    known = {**variants, **comparison.models}
+    changes: dict[str, Any] = {}
     if models is not None:
-        changes["models"] = {name: known[_require_known(name, known)] for name in models}
+        changes["models"] = {
+            name: known[require_choice("--models", name, known)] for name in models
+        }
     if seeds is not None:
         changes["seeds"] = seeds
     if tokens is not None or seconds is not None:
         changes["budget"] = {"tokens": tokens, "seconds": seconds}
     if overrides:
-        changes["settings"] = {**comparison.settings, **dict(map(parse_override, overrides))}
+        settings = {key: value for key, value, _ in map(Override.parse, overrides)}
+        changes["settings"] = {**comparison.settings, **settings}
     if match:
         changes["match"] = True
     return dataclasses.replace(comparison, **changes)
 
 
-def _of_recipe(path_or_name, models):
+def _of_recipe(path_or_name: str | os.PathLike[str], models: Sequence[str] | None) -> Comparison:
     recipe = load_recipe(path_or_name)
     if not models:
         raise UserError(
-            f"{path_or_name}: is a recipe, which does not say what to compare. Name models with "
-            f"--models, of {', '.join(built_in_variants(recipe.task))}."
+            "this is a recipe, which does not name models to compare.",
+            where=path_or_name,
+            fix=f"Name them with --models: {', '.join(built_in_variants(recipe.task))}.",
         )
-    # The names are looked up by who calls.
+    # The caller replaces the models.
     return Comparison(name=recipe.name, recipe=os.fspath(path_or_name), models={"transformer": {}})
 
 
-def _of_file(given, path_or_name):
+def _of_file(file: RecipeFile, path: str | os.PathLike[str]) -> Comparison:
     try:
-        comparison = Comparison.from_dictionary(given.values)
+        comparison = Comparison.from_dictionary(file.values)
     except RecipeError as error:
-        raise given.located(error.mistakes) from error
+        raise file.located(error) from error
     if comparison.recipe in shipped_recipes():
         return comparison
-    # Beside the comparison, wherever that is read from.
-    recipe = pathlib.Path(path_or_name).parent / comparison.recipe
+    # The path of the recipe is relative to the comparison.
+    recipe = pathlib.Path(path).parent / comparison.recipe
     return dataclasses.replace(comparison, recipe=os.path.normpath(recipe))
-
-
-def _require_known(name, known):
-    try:
-        return require_choice("--models", name, known)
-    except ValueError as error:
-        raise UserError(str(error).replace("`", "")) from error

@@ -1,23 +1,50 @@
-"""Before anything is trained: how large each model is, and how many updates it makes."""
+"""Plans of comparisons: the size of each model and its number of training steps."""
 
 import dataclasses
+import functools
 import gc
 import pathlib
 import tempfile
 import time
+from collections.abc import Callable, Mapping
+from typing import Any, TypedDict
 
 from keras_transformer._utils.errors import UserError
-from keras_transformer.trainer.preparation import Corpora, make_loop, make_model, prepare_data
+from keras_transformer.analysis.compare.comparison import Comparison
+from keras_transformer.data import Batches
+from keras_transformer.trainer.building import TrainingParts
+from keras_transformer.trainer.config import Recipe
+from keras_transformer.trainer.preparation import Corpora, PreparedData, prepare_data
 from keras_transformer.trainer.progress import TrainingReport
 from keras_transformer.trainer.run_directory import RunDirectory
 from keras_transformer.trainer.training_plan import TrainingPlan
 
-#: How far from the first model's a number of parameters may be.
+#: Maximum relative difference of a number of parameters from that of the first model.
 TOLERANCE = 0.1
 
 
-def is_alike(parameters, reference):
-    """Whether a model has nearly as many parameters as another.
+class PlannedModel(TypedDict):
+    """Plan of one model."""
+
+    recipe: dict[str, Any]  #: the recipe without overrides, by which the plan is recognized
+    overrides: list[str]  #: the matched size, such as ["model.hidden_dim=96"], or nothing
+    parameters: int  #: number of parameters
+    size_key: str  #: key of the recipe that changes the number of parameters
+    steps: int  #: number of training steps
+
+
+class Plan(TypedDict):
+    """Plan of a comparison, in the types of JSON."""
+
+    budget: dict[str, float | None]  #: `Budget.to_dictionary()`
+    match: bool  #: whether sizes are matched
+    data: dict[str, Any]  #: fingerprints of the corpora
+    tokens_per_step: float  #: target tokens of a step, padding not counted
+    models: dict[str, PlannedModel]  #: plan of each model by name
+
+
+def is_alike(parameters: int, reference: int) -> bool:
+    """Returns whether a number of parameters is close to another.
 
     >>> is_alike(1_100_000, 1_000_000), is_alike(1_101_000, 1_000_000)
     (True, False)
@@ -25,56 +52,50 @@ def is_alike(parameters, reference):
     return abs(parameters - reference) <= TOLERANCE * reference
 
 
-def require_alike(parameters, width_keys, is_matched=False):
+def require_alike(
+    parameters: Mapping[str, int], size_keys: Mapping[str, str], is_matched: bool = False
+) -> None:
     """Raises a `UserError` unless all models have nearly as many parameters as the first.
 
     Args:
-        parameters: by the name of the model.
-        width_keys: for each model the key of the recipe that makes it wider.
-        is_matched: whether widths have been changed already until they were as near as they get.
+        parameters: Number of parameters by model.
+        size_keys: For each model, the key of the recipe that changes the number.
+        is_matched: Whether sizes have been matched already. Default False.
     """
     first = next(iter(parameters))
     reference = parameters[first]
-    others = [name for name in parameters if not is_alike(parameters[name], reference)]
+    others = {name: size for name, size in parameters.items() if not is_alike(size, reference)}
     if not others:
         return
-    shown = "; ".join(
-        f"{name!r} has {parameters[name]:,} ({parameters[name] / reference - 1:+.0%})"
-        + ("" if is_matched else f", change its `{width_keys[name]}`")
-        for name in others
+    listed = "; ".join(
+        f"{name!r} has {size:,} ({size / reference - 1:+.0%})" for name, size in others.items()
     )
-    advice = "Or have them matched with --match."
+    keys = ", ".join(dict.fromkeys(f"`{size_keys[name]}`" for name in others))
+    fix = f"Change {keys}, or use --match."
     if is_matched:
-        advice = (
-            "No hidden_dim brings them nearer: most of their weights lie elsewhere, such as in tables "
-            "of `model.max_length` rows. Change that, or the mechanism's options."
+        fix = (
+            "No size of the model is closer, because most of its parameters are elsewhere, such as "
+            "in tables with `model.max_length` rows. Change that, or the mechanism's options."
         )
     raise UserError(
-        f"All models must have as many parameters as the first, {first!r}, within "
-        f"{TOLERANCE:.0%}: it has {reference:,}, but {shown}. {advice}"
+        f"All models must have as many parameters as the first one, within {TOLERANCE:.0%}: "
+        f"{first!r} has {reference:,}; {listed}.",
+        fix=fix,
     )
 
 
-def match_width(count, reference, hidden_dim, multiple):
-    """Returns the hidden_dim with which a model has most nearly so many parameters.
+def match_dim(count: Callable[[int], int], reference: int, start: int, multiple: int) -> int:
+    """Returns the multiple of `multiple` whose count, which grows, is closest to `reference`.
 
-    >>> match_width(lambda hidden_dim: 3 * hidden_dim * hidden_dim, reference=30_000, hidden_dim=40, multiple=8)
+    >>> match_dim(lambda dim: 3 * dim * dim, reference=30_000, start=40, multiple=8)
     96
-
-    Args:
-        count: a function from a hidden_dim to the number of parameters, which grows with it.
-        reference: the number that is wanted.
-        hidden_dim: where to begin.
-        multiple: the hidden_dim is one of this; also the least there is.
     """
-    counts = {}
 
-    def parameters(number):
-        if number not in counts:
-            counts[number] = count(number * multiple)
-        return counts[number]
+    @functools.cache
+    def parameters(number: int) -> int:
+        return count(number * multiple)
 
-    low, high = 1, max(1, hidden_dim // multiple)
+    low, high = 1, max(1, start // multiple)
     while parameters(high) < reference:
         low, high = high, 2 * high
     while high - low > 1:
@@ -83,166 +104,157 @@ def match_width(count, reference, hidden_dim, multiple):
     return multiple * min((low, high), key=lambda number: abs(parameters(number) - reference))
 
 
-# The first updates trace the model and are slow; then it is measured for a while.
-_FIRST_UPDATES, _UPDATES_AT_ONCE, _TRIAL_SECONDS = 5, 5, 5.0
-# Where the schedule of a trial ends: what it learns is of no account.
+# The first steps trace the model and are slow. Then speed is measured for a while.
+_FIRST_STEPS, _STEPS_AT_ONCE, _TRIAL_SECONDS = 5, 5, 5.0
+# Number of steps for the schedule of a trial, of which nothing is kept.
 _FAR_END = 1_000_000
 
 
-def make_plan(comparison, stored=None, say=print):
-    """Builds each model once and returns the plan, a mapping for JSON.
-
-    `tokens_per_update` are target tokens, padding left out; `data` are fingerprints of the corpora.
-    For each of `models`: `recipe` (as it was asked for, to know it again), `overrides` (its hidden_dim,
-    if that was matched), `parameters`, `width_key` and `updates`.
-
-    Args:
-        comparison: the `Comparison`.
-        stored: an older plan. What it says of models that have not changed holds on, so that a
-            comparison that is resumed, or gets another model, goes on with the same numbers.
-        say: is called with a line for people who wait.
-    """
-    recipes = comparison.recipes()
-    fingerprints = data_fingerprints(recipes)
-    with tempfile.TemporaryDirectory(prefix="plan_") as directory:
-        say("Preparing the data")
-        first = next(iter(recipes.values()))
-        run = RunDirectory(pathlib.Path(directory, "run"))
-        with run.locked():
-            data = prepare_data(first, run, TrainingReport())
-        tokens = _tokens_per_update(first, data.batches)
-        planner = _Planner(comparison, fingerprints, data, tokens, say)
-        return planner.make(recipes, stored or {})
-
-
-def data_fingerprints(recipes):
-    """The fingerprints of the corpora that all recipes share, by name; none of built-in ones."""
+def data_fingerprints(recipes: Mapping[str, Recipe]) -> dict[str, Any]:
+    """Returns the fingerprints of the shared corpora by name; none for built-in corpora."""
     data = next(iter(recipes.values())).data
     return {} if data.builtin else Corpora.of(data).fingerprints()
 
 
-def is_planned(comparison, recipes, fingerprints, plan):
-    """Whether a plan holds all that is asked for now.
-
-    Args:
-        comparison: the `Comparison`.
-        recipes: its `recipes()`.
-        fingerprints: what `data_fingerprints` gives of them now.
-        plan: a stored plan.
-    """
+def is_planned(
+    comparison: Comparison,
+    recipes: Mapping[str, Recipe],
+    fingerprints: Mapping[str, Any],
+    plan: Plan,
+) -> bool:
+    """Returns whether a stored plan is up to date for all models of a comparison."""
     reference = None
     for name, recipe in recipes.items():
-        if not _is_same(comparison, name, recipe, fingerprints, reference, plan):
+        entry = _stored_entry(comparison, name, recipe, fingerprints, reference, plan)
+        if entry is None:
             return False
-        reference = reference or plan["models"][name]["parameters"]
+        reference = reference or entry["parameters"]
     return True
 
 
-def _is_same(comparison, name, recipe, fingerprints, reference, plan):
-    entry = plan.get("models", {}).get(name)
-    return (
-        entry is not None
-        and plan.get("budget") == comparison.budget.to_dictionary()
-        and plan.get("match") == comparison.match
-        and plan.get("data", fingerprints) == fingerprints
+def _stored_entry(
+    comparison: Comparison,
+    name: str,
+    recipe: Recipe,
+    fingerprints: Mapping[str, Any],
+    reference: int | None,
+    plan: Plan | None,
+) -> PlannedModel | None:
+    """Returns the entry of a model in a stored plan if it is up to date."""
+    if plan is None or name not in plan["models"]:
+        return None
+    entry = plan["models"][name]
+    # The first model may have been another one when sizes were matched.
+    is_matched = is_alike(entry["parameters"], reference) if reference else not entry["overrides"]
+    is_up_to_date = (
+        plan["budget"] == comparison.budget.to_dictionary()
+        and plan["match"] == comparison.match
+        and plan["data"] == fingerprints
         and entry["recipe"] == recipe.to_dictionary()
-        and (not comparison.match or _is_matched(entry, reference))
+        and (is_matched or not comparison.match)
     )
+    return entry if is_up_to_date else None
 
 
-def _is_matched(entry, reference):
-    """Whether a model has the size that it gets now; another may have been the first before."""
-    if reference is None:
-        return not entry["overrides"]
-    return is_alike(entry["parameters"], reference)
+def make_plan(
+    comparison: Comparison,
+    stored: Plan | None = None,
+    report: Callable[[str], object] = print,
+) -> Plan:
+    """Builds each model once and returns the plan.
+
+    Entries of a stored plan are kept for models that have not changed, so that a comparison that is
+    resumed or extended has the same numbers.
+    """
+    recipes = comparison.recipes()
+    fingerprints = data_fingerprints(recipes)
+    with tempfile.TemporaryDirectory(prefix="plan_") as directory:
+        report("Preparing the data")
+        first = next(iter(recipes.values()))
+        with RunDirectory(pathlib.Path(directory, "run")).lock() as run:
+            data = prepare_data(first, run, TrainingReport())
+        planner = _Planner(comparison, data, _tokens_per_step(first, data.batches), report)
+        # Models that are not compared now are kept, because they may be compared later.
+        models = {} if stored is None else dict(stored["models"])
+        reference = None
+        for name, recipe in recipes.items():
+            entry = _stored_entry(comparison, name, recipe, fingerprints, reference, stored)
+            models[name] = entry or planner.plan_model(name, recipe, reference)
+            reference = reference or models[name]["parameters"]
+    return {
+        "budget": comparison.budget.to_dictionary(),
+        "match": comparison.match,
+        "data": fingerprints,
+        "tokens_per_step": planner.tokens_per_step,
+        "models": models,
+    }
 
 
 @dataclasses.dataclass
 class _Planner:
-    comparison: object
-    fingerprints: dict
-    data: object
-    tokens_per_update: float
-    say: object
+    comparison: Comparison
+    data: PreparedData
+    tokens_per_step: float
+    report: Callable[[str], object]
 
-    def make(self, recipes, stored):
-        plan = {
-            "budget": self.comparison.budget.to_dictionary(),
-            "match": self.comparison.match,
-            "data": self.fingerprints,
-            "tokens_per_update": self.tokens_per_update,
-            # Of models that are not asked for now, too: they may be again.
-            "models": dict(stored.get("models", {})),
-        }
-        reference = None
-        for name, recipe in recipes.items():
-            if _is_same(self.comparison, name, recipe, self.fingerprints, reference, stored):
-                entry = stored["models"][name]
-            else:
-                self.say(f"Building {name}")
-                entry = self._entry(name, recipe, reference)
-            plan["models"][name] = entry
-            reference = reference or entry["parameters"]
-        return plan
-
-    def _entry(self, name, recipe, reference):
+    def plan_model(self, name: str, recipe: Recipe, reference: int | None) -> PlannedModel:
+        self.report(f"Building {name}")
         settings = recipe.model.settings
         is_inner = "intermediate_dim" in settings
-        width_key = "model.intermediate_dim" if is_inner else "model.hidden_dim"
+        field = "intermediate_dim" if is_inner else "hidden_dim"
+        size_key = f"model.{field}"
         parameters = self._count(recipe)
         matched, overrides = recipe, []
         if self.comparison.match and reference and not is_alike(parameters, reference):
-            self.say(f"Matching the size of {name}")
-            hidden_dim = match_width(
-                lambda hidden_dim: self._count(
-                    self.comparison.recipe_of(name, [f"{width_key}={hidden_dim}"])
-                ),
+            self.report(f"Matching the size of {name}")
+            dim = match_dim(
+                lambda dim: self._count(self.comparison.recipe_of(name, [f"{size_key}={dim}"])),
                 reference,
-                settings[width_key.partition(".")[2]],
+                settings[field],
                 8 if is_inner else 2 * settings.get("num_heads", 4),
             )
-            overrides = [f"{width_key}={hidden_dim}"]
+            overrides = [f"{size_key}={dim}"]
             matched = self.comparison.recipe_of(name, overrides)
             parameters = self._count(matched)
         return {
             "recipe": recipe.to_dictionary(),
             "overrides": overrides,
-            "width_key": width_key,
             "parameters": parameters,
-            "updates": self._updates(matched),
+            "size_key": size_key,
+            "steps": self._steps(matched),
         }
 
-    def _count(self, recipe):
-        gc.collect()  # the model before it: Keras' models are only found by the collector
-        return make_model(recipe, self.data.tokenizers).count_params()
+    def _count(self, recipe: Recipe) -> int:
+        gc.collect()  # frees the previous model, whose objects refer to one another
+        return TrainingParts().make_model(recipe, self.data.tokenizers).count_params()
 
-    def _updates(self, recipe):
+    def _steps(self, recipe: Recipe) -> int:
         budget = self.comparison.budget
         if budget.tokens is not None:
-            return max(1, round(budget.tokens / self.tokens_per_update))
+            return max(1, round(budget.tokens / self.tokens_per_step))
         if budget.seconds is not None:
-            return max(1, round(budget.seconds * self._updates_per_second(recipe)))
-        return TrainingPlan.of(recipe, len(self.data.batches)).total
+            return max(1, round(budget.seconds * self._steps_per_second(recipe)))
+        return TrainingPlan.for_recipe(recipe, len(self.data.batches)).total_steps
 
-    def _updates_per_second(self, recipe):
-        """How fast a model trains, by a trial of which nothing is kept."""
-        self.say("Measuring how fast it trains")
-        model = make_model(recipe, self.data.tokenizers)
-        loop = make_loop(recipe, model, self.data.batches, _FAR_END, recipe.batches.accumulate)
-        loop.run(_FIRST_UPDATES)
-        updates, start, seconds = 0, time.perf_counter(), 0.0
+    def _steps_per_second(self, recipe: Recipe) -> float:
+        self.report("Measuring the speed of training")
+        parts = TrainingParts()
+        model = parts.make_model(recipe, self.data.tokenizers)
+        loop = parts.make_training_loop(recipe, model, self.data.batches, _FAR_END)
+        loop.run(_FIRST_STEPS)
+        steps, start, seconds = 0, time.perf_counter(), 0.0
         while seconds < _TRIAL_SECONDS:
-            loop.run(_UPDATES_AT_ONCE)
-            updates += _UPDATES_AT_ONCE
+            loop.run(_STEPS_AT_ONCE)
+            steps += _STEPS_AT_ONCE
             seconds = time.perf_counter() - start
-        return updates / seconds
+        return steps / seconds
 
 
-def _tokens_per_update(recipe, batches):
-    """Target tokens of an update on average, END included, padding not."""
+def _tokens_per_step(recipe: Recipe, batches: Batches) -> float:
+    """Returns the mean number of target tokens of a step, with the end token, without padding."""
     report = batches.report()
     if not report.batches:
-        raise UserError("There is nothing to compare on: the training data has no batches.")
+        raise UserError("The training data has no batches, so there is nothing to compare.")
     columns = batches.cache.sequence_columns.values()
     counts = [column.tokens + len(batches.cache) for column in columns]
     target_share = counts[-1] / sum(counts)

@@ -1,71 +1,76 @@
-"""A comparison from its plan to its table and picture."""
+"""Execution of a comparison: plan, runs in processes of their own, table and picture."""
 
 import itertools
-import json
 import os
 import pathlib
 import signal
 import subprocess
+from collections.abc import Callable, Mapping
+from typing import Literal
 
 from keras_transformer._utils.errors import UserError
 from keras_transformer._utils.files import atomic_file
 from keras_transformer._utils.process import answered_signals, command_line
 from keras_transformer.analysis.compare.comparison import Comparison
 from keras_transformer.analysis.compare.planning import (
+    Plan,
+    PlannedModel,
     data_fingerprints,
     is_planned,
     make_plan,
     require_alike,
 )
 from keras_transformer.analysis.compare.report import draw_results, make_markdown
-from keras_transformer.analysis.compare.results import collect_results
-from keras_transformer.analysis.compare.run_place import RunPlace
+from keras_transformer.analysis.compare.results import Results, collect_results
+from keras_transformer.analysis.compare.runs import ComparedRun, read_json, write_json
+from keras_transformer.trainer.recipe_file import Override
+
+#: A part of a comparison that runs in a process of its own: the plan, or one run.
+Stage = Literal["plan", "run"]
+#: Function that does a stage in a directory and returns an exit code.
+StageFunction = Callable[[Stage, pathlib.Path], int]
 
 
 class ComparisonStopped(Exception):  # noqa: N818
-    """One of its steps has ended otherwise than well, and has told why; all else is kept.
+    """A stage has ended without success and has reported why; everything else is kept.
 
-    Attributes:
-        exit_code: of that step: 2 for a mistake of the user's, 130, 143 or 129 by a signal, 1 for
-            any other failure.
+    Args:
+        exit_code: Exit code of the stage: 2 for a mistake of the user, 130, 143 or 129 after a
+            signal, 1 for other failures.
     """
 
-    def __init__(self, exit_code):
+    def __init__(self, exit_code: int) -> None:
         super().__init__(exit_code)
-        self.exit_code = exit_code
+        self.exit_code: int = exit_code
 
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-def run_step(step, directory):
-    """Runs `keras-transformer compare DIRECTORY --step STEP` and returns its exit code.
+def run_stage(stage: Stage, directory: pathlib.Path) -> int:
+    """Runs `keras-transformer compare DIRECTORY --stage STAGE` and returns its exit code.
 
-    What it tells goes to this process' standard error. Signals are passed on to it, and it is
-    waited for: a training saves before it ends. Whatever becomes of it then, the exit code is that
-    of the signal. It has a session of its own, or Ctrl-C in a terminal would reach it twice.
-
-    Args:
-        step: "plan" or "run".
-        directory: of the comparison, or of the run.
+    Signals are passed on to the process, and this function waits for its end, because a training
+    saves before it ends. After a signal, the exit code is that of the signal. The process has a
+    session of its own; otherwise Ctrl-C in a terminal would reach it twice.
     """
     process = subprocess.Popen(
-        [*command_line(), "compare", str(directory), "--step", step],
+        [*command_line(), "compare", str(directory), "--stage", stage],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         start_new_session=True,
     )
-    asked = []
+    received = []
 
-    def pass_on(number):
-        asked.append(number)
+    def pass_on(number: int) -> None:
+        received.append(number)
         process.send_signal(number)
 
     with answered_signals(_SIGNALS, pass_on):
         exit_code = process.wait()
-    if asked:
-        return 128 + asked[0]
-    # Killed by a signal, as by the system when memory is short.
+    if received:
+        return 128 + received[0]
+    # Negative if a signal killed it, for example when the system was short of memory.
     return exit_code if exit_code >= 0 else 1
 
 
@@ -73,52 +78,61 @@ ASKED, PLAN = "asked.json", "plan.json"
 TABLE, NUMBERS, PICTURE = "comparison.md", "comparison.json", "comparison.png"
 
 
-def compare(comparison, output, *, say=print, step=run_step):
-    """Trains all models with all seeds and compares them; goes on if that was begun already.
+def compare(
+    comparison: Comparison,
+    output: str | os.PathLike[str],
+    *,
+    report: Callable[[str], object] = print,
+    run_stage: StageFunction = run_stage,
+) -> Results:
+    """Trains all models with all seeds, or resumes their training, and compares them.
 
-    Each run is one training in a directory of its own, `<output>/<model>/seed_<seed>`: one that is
-    finished is not repeated, one that was stopped goes on. Models and seeds may be added later.
+    Each run is a training in a directory of its own, `<output>/<model>/seed_<seed>`. Finished runs
+    are not repeated, and interrupted runs are resumed. Models and seeds can be added later. The
+    results do not include runs that failed.
 
     Args:
-        comparison: the `Comparison`.
-        output: the directory; it is made if it is not there. `comparison.md`, `comparison.json` and
-            `comparison.png` appear in it at the end.
-        say: is called with a line for people who wait.
-        step: what does a step, "plan" or "run", in a directory and returns an exit code.
-
-    Returns:
-        The `Results`. Runs that failed are not in them.
+        comparison: The comparison.
+        output: Directory, which is created if necessary. It gets `comparison.md`,
+            `comparison.json` and `comparison.png` at the end.
+        report: Called with a line about the progress.
+        run_stage: Function that does a stage. Default: in a process of its own.
 
     Raises:
-        ComparisonStopped: if a signal came, or a step cannot be done; it has told why.
-        UserError: if something is wrong with the comparison, before anything is trained.
+        ComparisonStopped: If a signal came, or a stage failed.
+        UserError: If something is wrong with the comparison, before any training.
     """
     recipes = comparison.recipes()
     output = _require_output(output)
     fingerprints = data_fingerprints(recipes)
     for seed, model in itertools.product(comparison.seeds, comparison.models):
-        RunPlace.of(output, model, seed).require_data(fingerprints)
-    plan = _make_plan(comparison, recipes, fingerprints, output, step)
+        ComparedRun.of(output, model, seed).require_data(fingerprints)
+    plan = _stored_plan(output)
+    if plan is None or not is_planned(comparison, recipes, fingerprints, plan):
+        write_json(output / ASKED, comparison.to_dictionary())
+        if exit_code := run_stage("plan", output):
+            raise ComparisonStopped(exit_code)
+        plan = read_json(output / PLAN)
     models = {name: plan["models"][name] for name in comparison.models}
     require_alike(
         {name: entry["parameters"] for name, entry in models.items()},
-        {name: entry["width_key"] for name, entry in models.items()},
+        {name: entry["size_key"] for name, entry in models.items()},
         is_matched=comparison.match,
     )
-    runs = _lay_out(comparison, models, output)
-    for number, (model, seed, place) in enumerate(runs, start=1):
-        if place.is_finished:
+    runs = _write_recipes(comparison, models, output)
+    for number, (model, seed, run) in enumerate(runs, start=1):
+        if run.is_finished:
             continue
-        say(f"Run {number} of {len(runs)}: {model}, seed {seed}")
-        exit_code = step("run", place.path)
+        report(f"Run {number} of {len(runs)}: {model}, seed {seed}")
+        exit_code = run_stage("run", run.path)
         if exit_code == 1:
-            say(f"{place.path}: this run has failed, and is left out. The others go on.")
+            report(f"{run.path}: this run has failed and is left out. The other runs continue.")
         elif exit_code:
             raise ComparisonStopped(exit_code)
     results = collect_results(comparison, next(iter(recipes.values())), plan, output)
-    if not results.standings:
+    if not results.models:
         raise ComparisonStopped(1)
-    _write_json(output / NUMBERS, results.to_dictionary())
+    write_json(output / NUMBERS, results.to_dictionary())
     with atomic_file(output / TABLE) as file:
         file.write(make_markdown(results, PICTURE))
     with atomic_file(output / PICTURE, "wb") as file:
@@ -126,78 +140,57 @@ def compare(comparison, output, *, say=print, step=run_step):
     return results
 
 
-def plan_comparison(output, say=print):
-    """The step "plan": writes the plan of what is asked for in a comparison's directory."""
+def plan_comparison(
+    output: str | os.PathLike[str], report: Callable[[str], object] = print
+) -> None:
+    """Does the stage "plan": writes the plan of the comparison in a directory."""
     output = pathlib.Path(output)
-    comparison = Comparison.from_dictionary(_read_json(output / ASKED))
-    _write_json(output / PLAN, make_plan(comparison, _stored_plan(output), say))
+    comparison = Comparison.from_dictionary(read_json(output / ASKED))
+    write_json(output / PLAN, make_plan(comparison, _stored_plan(output), report))
 
 
-def _make_plan(comparison, recipes, fingerprints, output, step):
-    plan = _stored_plan(output)
-    if not is_planned(comparison, recipes, fingerprints, plan):
-        _write_json(output / ASKED, comparison.to_dictionary())
-        exit_code = step("plan", output)
-        if exit_code:
-            raise ComparisonStopped(exit_code)
-        plan = _read_json(output / PLAN)
-    return plan
-
-
-def _lay_out(comparison, models, output):
-    """Writes the recipe of each run; returns (model, seed, `RunPlace`) in the order of training.
-
-    Seed by seed: when only a part is done, it is a comparison already.
-    """
-    runs = []
-    recipes = []
-    for seed in comparison.seeds:
-        for model, entry in models.items():
-            steps = [f"training.steps={entry['updates']}", "training.epochs=null"]
-            overrides = [*entry["overrides"], *steps, f"seed={seed}"]
-            recipes.append(comparison.recipe_of(model, overrides))
-            runs.append((model, seed, RunPlace.of(output, model, seed)))
-    for (_, _, place), recipe in zip(runs, recipes, strict=True):
-        place.require_recipe(recipe)
-    for (_, _, place), recipe in zip(runs, recipes, strict=True):
-        place.path.mkdir(parents=True, exist_ok=True)
-        if not place.recipe.exists():
-            with atomic_file(place.recipe) as file:
+def _write_recipes(
+    comparison: Comparison, models: Mapping[str, PlannedModel], output: pathlib.Path
+) -> list[tuple[str, int, ComparedRun]]:
+    """Writes the recipe of each run; returns model, seed and run in the order of training."""
+    place = f"The budget of {comparison.name}"
+    runs, recipes = [], []
+    # All models with the first seed come first, so that they are compared early.
+    for seed, (model, entry) in itertools.product(comparison.seeds, models.items()):
+        overrides = [
+            *entry["overrides"],
+            Override("training.steps", entry["steps"], place),
+            Override("training.epochs", None, place),
+            Override("seed", seed, place),
+        ]
+        run, recipe = ComparedRun.of(output, model, seed), comparison.recipe_of(model, overrides)
+        run.require_recipe(recipe)
+        runs.append((model, seed, run))
+        recipes.append(recipe)
+    for (_, _, run), recipe in zip(runs, recipes, strict=True):  # when all are known to fit
+        run.path.mkdir(parents=True, exist_ok=True)
+        if not run.recipe_file.exists():
+            with atomic_file(run.recipe_file) as file:
                 file.write(recipe.to_yaml())
     return runs
 
 
-def _require_output(path):
+def _stored_plan(output: pathlib.Path) -> Plan | None:
+    path = output / PLAN
+    return read_json(path) if path.exists() else None
+
+
+def _require_output(path: str | os.PathLike[str]) -> pathlib.Path:
     path = pathlib.Path(path)
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UserError(
-            f"{path}: cannot be made ({error.strerror}). Name another directory with --output."
-        ) from error
-    if not os.access(path, os.W_OK | os.X_OK):
-        raise UserError(f"{path}: permission denied. Name another directory with --output.")
-    if any(path.iterdir()) and not (path / ASKED).exists():
-        raise UserError(
-            f"{path}: holds something that is not a comparison. Name another directory with "
-            "--output."
-        )
-    return path
-
-
-def _stored_plan(output):
-    return _read_json(output / PLAN) if (output / PLAN).exists() else {}
-
-
-def _read_json(path):
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise UserError(
-            f"{path}: damaged ({error}). Remove it, and the same command writes it again."
-        ) from error
-
-
-def _write_json(path, content):
-    with atomic_file(path) as file:
-        file.write(json.dumps(content, indent=1) + "\n")
+        problem = f"cannot be created ({error.strerror})."
+    else:
+        if not os.access(path, os.W_OK | os.X_OK):
+            problem = "permission denied."
+        elif not any(path.iterdir()) or (path / ASKED).exists():
+            return path
+        else:
+            problem = "this directory has other contents than a comparison."
+    raise UserError(problem, where=path, fix="Choose another directory with --output.")

@@ -1,68 +1,61 @@
-"""The data report as a picture: lengths, bucket shapes, the vocabulary's use, padding."""
+"""The data report as a picture: lengths, bucket shapes, frequencies of pieces, padding."""
 
-import io
 import os
 import warnings
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-# From the palette of Okabe and Ito 2008, "Color universal design", which the color-blind can tell
-# apart.
-_BLUE, _ORANGE, _GREEN, _BLACK = "#0072B2", "#E69F00", "#009E73", "#000000"
-_COLUMN_COLOURS = (_BLUE, _ORANGE)
+from keras_transformer._utils.pictures import COLORS, draw_png, simplify_axes
+from keras_transformer.data.corpora.text_file import shorten
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_BLUE, _ORANGE, _GREEN, _BLACK = COLORS[0], COLORS[4], COLORS[2], COLORS[6]
+_COLUMN_COLORS = (_BLUE, _ORANGE)
 _LONGEST_TITLE = 90
 
 
-def draw_data_report(report):
+def draw_data_report(report: Mapping[str, Any]) -> bytes:
     """Returns the picture of a report as the bytes of a PNG file.
 
     Args:
-        report: from `make_data_report`, or `report.json` read again.
+        report: Result of `make_data_report`, or the content of `report.json`.
     """
-    import matplotlib
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
 
-    # The settings of the user's own matplotlibrc are for other pictures.
-    with matplotlib.rc_context(), warnings.catch_warnings():
-        matplotlib.rcdefaults()
-        # File names may have letters that the font has not; a box in the title is no reason to
-        # speak.
-        warnings.filterwarnings("ignore", message="Glyph", category=UserWarning)
-        figure = Figure(figsize=(13, 9.5), dpi=110, layout="constrained")
-        figure.get_layout_engine().set(w_pad=0.12, h_pad=0.12)
-        figure.suptitle(_title(report), fontsize=14, fontweight="bold", parse_math=False)
+    def draw(figure: "Figure") -> None:
         upper_left, upper_right, lower_left, lower_right = figure.subplots(2, 2).flat
         _draw_histograms(upper_left, report)
         if report["lengths"]["joint_histogram"]:
             _draw_shapes(figure, upper_right, report)
         else:
-            _draw_widths(upper_right, report)
+            _draw_lengths(upper_right, report)
         _draw_rank_frequency(lower_left, report)
         _draw_padding(lower_right, report)
         for axes in (upper_left, lower_left, lower_right):
-            axes.spines[["top", "right"]].set_visible(False)
-            axes.grid(alpha=0.25)
-            axes.set_axisbelow(True)
-        content = io.BytesIO()
-        FigureCanvasAgg(figure).print_png(content)
-    return content.getvalue()
+            simplify_axes(axes)
+
+    with warnings.catch_warnings():
+        # File names may have letters that the font lacks; the title then shows a box.
+        warnings.filterwarnings("ignore", message="Glyph", category=UserWarning)
+        return draw_png(draw, (13, 9.5), dpi=110, padding=(0.12, 0.12), title=_title(report))
 
 
-def _title(report):
-    names = ", ".join(os.path.basename(file) for file in report["files"])
-    if len(names) > _LONGEST_TITLE:
-        names = names[: _LONGEST_TITLE - 1] + "…"
-    kind = "pairs" if len(report["lengths"]["columns"]) == 2 else "examples"
+def _title(report: Mapping[str, Any]) -> str:
+    names = shorten(", ".join(map(os.path.basename, report["files"])), _LONGEST_TITLE)
+    noun = "pairs" if len(report["lengths"]["columns"]) == 2 else "examples"
     # Surrogates stand for bytes of a file name that are not UTF-8; they cannot be drawn.
     names = names.encode(errors="replace").decode()
-    return f"{names}: {report['corpus']['examples']:,} {kind}"
+    return f"{names}: {report['corpus']['examples']:,} {noun}"
 
 
-def _draw_histograms(axes, report):
+def _draw_histograms(axes: "Axes", report: Mapping[str, Any]) -> None:
     histogram = report["lengths"]["histogram"]
     width = histogram["bin_width"]
-    for color, (name, counts) in zip(_COLUMN_COLOURS, histogram["counts"].items(), strict=False):
+    for color, (name, counts) in zip(_COLUMN_COLORS, histogram["counts"].items(), strict=False):
         edges = np.arange(len(counts)) * width + 0.5
         median = report["lengths"]["columns"][name]["median"]
         label = f"{name}, median {median:,}"
@@ -70,19 +63,19 @@ def _draw_histograms(axes, report):
         axes.stairs(counts[:-1], edges, color=color, linewidth=1.5, label=label)
     beyond = sum(counts[-1] for counts in histogram["counts"].values())
     texts = "texts" if width == 1 else f"texts in a bin of {width} lengths"
-    _label(axes, "How long the texts are", "tokens", texts)
-    axes.legend(title=f"not shown, longer: {beyond:,}" if beyond else None, frameon=False)
+    _label(axes, "Lengths of the texts", "tokens", texts)
+    axes.legend(title=f"longer, not shown: {beyond:,}" if beyond else None, frameon=False)
 
 
-def _draw_shapes(figure, axes, report):
-    """Draws how often the lengths of both sides meet, and the buckets that hold them."""
+def _draw_shapes(figure: "Figure", axes: "Axes", report: Mapping[str, Any]) -> None:
+    """Draws the joint distribution of both lengths, and the buckets."""
     from matplotlib.colors import LogNorm
     from matplotlib.patches import Rectangle
 
     width = report["lengths"]["histogram"]["bin_width"]
     counts = np.array(report["lengths"]["joint_histogram"])[:-1, :-1]
     edge = len(counts) * width
-    # Bucket widths count END; the lengths here do not.
+    # The lengths of buckets include the end token; the lengths of texts do not.
     image = axes.imshow(
         np.ma.masked_equal(counts.T, 0),
         origin="lower",
@@ -92,44 +85,44 @@ def _draw_shapes(figure, axes, report):
         aspect="auto",
         interpolation="nearest",
     )
-    for bucket in report["padding"]["default"]["buckets"]:
-        source, target = bucket["widths"]
-        corner = (source - 0.5, target - 0.5)
-        axes.add_patch(Rectangle((0, 0), *corner, fill=False, color=_BLACK, lw=0.6, alpha=0.5))
-    corners = np.array([bucket["widths"] for bucket in report["padding"]["default"]["buckets"]])
-    label = f"{len(corners)} shapes of batches"
-    axes.plot(*(corners.T - 0.5), "o", markersize=4.5, color=_ORANGE, mec=_BLACK, label=label)
+    corners = np.array([part["lengths"] for part in report["padding"]["default"]["buckets"]]) - 0.5
+    for source, target in corners:
+        patch = Rectangle((0, 0), source, target, fill=False, color=_BLACK, lw=0.6, alpha=0.5)
+        axes.add_patch(patch)
+    beyond = int((corners > edge + 0.5).any(axis=1).sum())
+    label = f"{len(corners)} buckets" + f", {beyond} beyond the axes" * (beyond > 0)
+    axes.plot(*corners.T, "o", markersize=4.5, color=_ORANGE, mec=_BLACK, label=label)
     axes.legend(loc="lower right")
     axes.set_xlim(0.5, edge + 0.5)
     axes.set_ylim(0.5, edge + 0.5)
     figure.colorbar(image, ax=axes, label="pairs", pad=0.02)
-    _label(axes, "Lengths of both sides, and what holds them", "source tokens", "target tokens")
+    _label(axes, "Lengths of both sides, and buckets", "source tokens", "target tokens")
 
 
-def _draw_widths(axes, report):
-    """Draws, for one column, the share of texts up to each length, and the buckets' widths."""
+def _draw_lengths(axes: "Axes", report: Mapping[str, Any]) -> None:
+    """Draws, for one column, the share of texts up to each length, and the buckets."""
     histogram = report["lengths"]["histogram"]
     (counts,) = histogram["counts"].values()
     lengths = np.arange(len(counts)) * histogram["bin_width"]
     shares = np.concatenate([[0], np.cumsum(counts[:-1]) / sum(counts)])
     axes.plot(lengths, shares * 100, color=_BLUE, linewidth=2)
     for bucket in report["padding"]["default"]["buckets"]:
-        axes.axvline(bucket["widths"][0] - 1, color=_BLACK, linewidth=0.7, alpha=0.5)
+        axes.axvline(bucket["lengths"][0] - 1, color=_BLACK, linewidth=0.7, alpha=0.5)
     axes.set_xlim(0, lengths[-1])
     axes.set_ylim(0, 103)
-    _label(axes, "Texts up to each length; lines: widths of batches", "tokens", "texts in %")
+    _label(axes, "Share of texts up to each length; lines: buckets", "tokens", "texts in %")
 
 
-def _draw_rank_frequency(axes, report):
-    for color, part in zip(_COLUMN_COLOURS, report["vocabularies"], strict=False):
+def _draw_rank_frequency(axes: "Axes", report: Mapping[str, Any]) -> None:
+    for color, part in zip(_COLUMN_COLORS, report["vocabularies"], strict=False):
         ranks = part["rank_frequency"]
         label = f"{' and '.join(part['columns'])}: {part['used_share']:.1%} of the pieces occur"
         axes.loglog(ranks["ranks"], ranks["counts"], color=color, linewidth=2, label=label)
-    _label(axes, "How often pieces occur", "rank of the piece", "occurrences")
+    _label(axes, "Frequencies of the pieces", "rank of the piece", "occurrences")
     axes.legend(frameon=False, loc="lower left")
 
 
-def _draw_padding(axes, report):
+def _draw_padding(axes: "Axes", report: Mapping[str, Any]) -> None:
     settings = [part for part in report["padding"]["settings"] if "max_buckets" in part]
     default = report["padding"]["default"]
     numbers = np.array([part["max_buckets"] for part in settings])
@@ -141,11 +134,11 @@ def _draw_padding(axes, report):
         numbers[is_default], shares[is_default], "o", color=_ORANGE, markersize=11, label=label
     )
     for part in report["padding"]["settings"]:
-        if "packed_width" in part:
+        if "row_length" in part:
             label = f"packed: {part['efficiency']:.1%}"
             axes.axhline(part["efficiency"] * 100, color=_GREEN, linestyle="--", label=label)
     for number, share in zip(numbers, shares, strict=True):
-        # The line leaves the first one upwards: its number stands beside it.
+        # The line rises from the first point: its number is beside it.
         offset, side = ((9, -4), "left") if number == 1 else ((0, 9), "center")
         axes.annotate(f"{share:.0f}", (number, share), offset, textcoords="offset points", ha=side)
     axes.set_ylim(0, 108)
@@ -154,7 +147,7 @@ def _draw_padding(axes, report):
     axes.legend(frameon=False, loc="lower right")
 
 
-def _label(axes, title, x, y):
+def _label(axes: "Axes", title: str, x: str, y: str) -> None:
     axes.set_title(title, fontsize=12)
     axes.set_xlabel(x)
     axes.set_ylabel(y)

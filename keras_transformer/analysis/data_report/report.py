@@ -1,70 +1,85 @@
-"""What a person wants to know about a corpus before training on it, gathered in one dictionary."""
+"""The data report: made from a corpus, as one dictionary in JSON's types, and saved."""
 
 import dataclasses
+import json
+import os
+import pathlib
 import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from keras_transformer import __version__
 from keras_transformer._utils.errors import UserError
-from keras_transformer.analysis.data_report.features import describe_lines
+from keras_transformer._utils.files import atomic_file
+from keras_transformer._utils.types import Path
+from keras_transformer.analysis.data_report.odd_lines import describe_lines
+from keras_transformer.analysis.data_report.picture import draw_data_report
 from keras_transformer.analysis.data_report.statistics import (
     describe_lengths,
     describe_padding,
     describe_vocabularies,
     find_tokenizers,
 )
-from keras_transformer.data.corpora.corpus_report import count_overlap
-from keras_transformer.data.tokenization import tokenize_corpus
+from keras_transformer.data.corpora.corpus import Corpus
+from keras_transformer.data.corpora.corpus_report import (
+    CorpusReport,
+    count_overlap,
+    evaluation_warnings,
+)
+from keras_transformer.data.token_cache import TokenCache
+from keras_transformer.data.tokenization import ColumnTokenizer, tokenize_corpus
 
 FORMAT = "keras_transformer data report"
-#: Raised when a key changes its meaning or goes away; new keys may come at any time.
-VERSION = 1
+#: Increased when the meaning of a key changes or a key is removed; keys may be added at any time.
+VERSION = 2
+
+JSON_NAME = "report.json"
+PICTURE_NAME = "report.png"
 
 
 def make_data_report(
-    corpus,
-    cache_directory,
+    corpus: Corpus,
+    cache_directory: Path,
     *,
-    validation=None,
-    tokenizer="sentencepiece",
-    vocabulary_size=None,
-    tokens=4096,
-    max_length=256,
-    progress=None,
-):
+    validation: Corpus | None = None,
+    tokenizer: str = "sentencepiece",
+    vocabulary_size: int | None = None,
+    tokens: int = 4096,
+    max_length: int = 256,
+    progress: Callable[[str], object] | None = None,
+) -> dict[str, Any]:
     """Reads a corpus and returns a report about it, in JSON's types.
 
-    Everything is streamed. What looks at single characters does so in 200,000 examples at most,
-    spread evenly; the report's `lines.sample` says how many.
+    Everything is streamed. Statistics of characters are made from at most 200,000 examples, spread
+    evenly; `lines.sample` in the report has their number.
 
-    | key | what it holds |
+    | key | content |
     |---|---|
-    | `format`, `version`, `package_version` | what this is |
-    | `files`, `validation_files`, `columns` | what was read |
+    | `format`, `version`, `package_version` | kind and version of the report |
+    | `files`, `validation_files`, `columns` | the corpora that were read |
     | `settings` | the arguments |
-    | `corpus`, `validation` | the `CorpusReport` of each; `validation` is None if there is none |
-    | `overlap` | how many validation examples are in the training corpus; None without any |
+    | `corpus`, `validation` | the `CorpusReport` of each; `validation` is None without one |
+    | `overlap` | number of validation examples that are in the training corpus too, or None |
     | `lengths` | see `describe_lengths` |
     | `lines` | see `describe_lines` |
     | `vocabularies` | see `describe_vocabularies` |
     | `padding` | see `describe_padding` |
-    | `tokenizing` | `seconds` and `sentences_per_second`; None if the cache was there already |
+    | `tokenizing` | `seconds` and `sentences_per_second`; None if the cache existed already |
     | `warnings` | sentences |
 
     Args:
-        corpus: the training `Corpus`.
-        cache_directory: where the tokenized corpus is kept, see `tokenize_corpus`.
-        validation: the validation `Corpus`, if there is one.
-        tokenizer: the kind of vocabulary to learn, `"sentencepiece"`, `"wordpiece"` or `"bytes"`,
-            or the directory of a saved tokenizer.
-        vocabulary_size: the number of ids to learn, 8,000 by default.
-        tokens: the budget of a batch, see `choose_buckets`.
-        max_length: the longest sequence, see `choose_buckets`.
-        progress: a function that is called with the name of each stage.
+        corpus: The training `Corpus`.
+        cache_directory: Directory for the tokenized corpus; see `tokenize_corpus`.
+        validation: The validation `Corpus`. Defaults to none.
+        tokenizer: The kind of vocabulary to learn, `"sentencepiece"`, `"wordpiece"` or `"bytes"`,
+            or the directory of a saved tokenizer. Defaults to `"sentencepiece"`.
+        vocabulary_size: Integer. Number of ids to learn. Defaults to 8,000.
+        tokens: Integer. Maximum number of tokens per batch; see `choose_buckets`.
+        max_length: Integer. Maximum length of a sequence; see `choose_buckets`.
+        progress: A function that is called with the name of each stage.
 
     Raises:
-        UserError: at the first thing that is wrong with the files or the arguments.
-
-    Example:
+        UserError: For the first error in the files or the arguments.
 
     >>> import tempfile
     >>> from keras_transformer.data import MemoryCorpus
@@ -81,25 +96,26 @@ def make_data_report(
     if validation is not None:
         if validation.columns != corpus.columns:
             raise UserError(
-                f"{validation.name}: has the columns {', '.join(validation.columns)}, but the "
-                f"training corpus has {', '.join(corpus.columns)}. Give files of the same kind."
+                f"has the columns {', '.join(validation.columns)}, but the training corpus has "
+                f"{', '.join(corpus.columns)}.",
+                where=validation.name,
+                fix="Give files of the same kind.",
             )
         progress(f"Reading {validation.name}")
         checked_validation = validation.check()
         overlap = count_overlap(corpus, validation)
-        messages += validation_warnings(checked_validation, overlap)
-    tokenizers, asked_size, learning_messages = find_tokenizers(corpus, tokenizer, vocabulary_size)
+        messages += evaluation_warnings("validation", checked_validation, overlap)
+    tokenizers, size, learning_messages = find_tokenizers(corpus, tokenizer, vocabulary_size)
     messages += learning_messages
     progress("Tokenizing")
     cache, tokenizing = _tokenize(corpus, tokenizers, cache_directory)
     validation_cache = None
     if validation is not None:
         validation_cache = tokenize_corpus(validation, tokenizers, cache_directory)
-    progress("Trying bucket settings")
+    progress("Comparing bucket settings")
     padding = describe_padding(cache, tokens, max_length)
-    messages += _too_long_warnings(padding["default"], max_length)
-    progress("Looking for odd lines")
-    text_tokenizers = {name: tokenizers[name] for name in cache.sequence_columns}
+    messages += _length_warnings(padding["default"], max_length)
+    progress("Searching for odd lines")
     return {
         "format": FORMAT,
         "version": VERSION,
@@ -109,7 +125,7 @@ def make_data_report(
         "columns": list(corpus.columns),
         "settings": {
             "tokenizer": str(tokenizer),
-            "vocabulary_size": asked_size,
+            "vocabulary_size": size,
             "tokens": tokens,
             "max_length": max_length,
         },
@@ -118,16 +134,23 @@ def make_data_report(
         "overlap": overlap,
         "lengths": describe_lengths(cache),
         "lines": describe_lines(corpus, cache),
-        "vocabularies": describe_vocabularies(cache, text_tokenizers, asked_size, validation_cache),
+        "vocabularies": describe_vocabularies(
+            cache,
+            {name: tokenizers[name] for name in cache.sequence_columns},
+            size,
+            validation_cache,
+        ),
         "padding": padding,
         "tokenizing": tokenizing,
         "warnings": messages,
     }
 
 
-def _tokenize(corpus, tokenizers, directory):
-    """Returns the cache, and how fast it was built; None if it was there already."""
-    built = []
+def _tokenize(
+    corpus: Corpus, tokenizers: Mapping[str, ColumnTokenizer], directory: Path
+) -> tuple[TokenCache, dict[str, float] | None]:
+    """Returns the cache, and the speed of building it; None if it existed already."""
+    built: list[int] = []
     begin = time.perf_counter()
     cache = tokenize_corpus(corpus, tokenizers, directory, progress=built.append)
     seconds = time.perf_counter() - begin
@@ -137,34 +160,78 @@ def _tokenize(corpus, tokenizers, directory):
     return cache, {"seconds": seconds, "sentences_per_second": sentences / seconds}
 
 
-def _files(corpus):
+def _files(corpus: Corpus) -> list[str]:
     return [str(file) for file in getattr(corpus, "files", [corpus.name])]
 
 
-def _as_dictionary(checked):
+def _as_dictionary(checked: CorpusReport) -> dict[str, Any]:
     content = dataclasses.asdict(checked)
-    del content["warnings"]  # they are in the report's own
+    del content["warnings"]  # they are among the warnings of the data report
     return content
 
 
-def validation_warnings(checked, overlap):
-    for message in checked.warnings:
-        yield f"Validation: {message}"
-    if overlap:
-        yield (
-            f"{overlap:,} of {checked.examples:,} validation examples are in the training corpus, "
-            "word for word. They measure memory, not learning: take them out of one of the two."
-        )
+def _length_warnings(default: Mapping[str, Any], max_length: int) -> Iterator[str]:
+    effects = {
+        "skipped": "are left out of the batches. Split them",
+        "truncated": "are truncated in the batches. Pack them, split them",
+    }
+    for key, effect in effects.items():
+        if default[key]:
+            yield (
+                f"{default[key]:,} examples are longer than {max_length:,} tokens with the end "
+                f"token and {effect}, or raise `max_length`."
+            )
 
 
-def _too_long_warnings(default, max_length):
-    if default["skipped"]:
-        yield (
-            f"{default['skipped']:,} examples have more than {max_length:,} tokens with END and "
-            "are left out of the batches. Split them, or raise `max_length`."
-        )
-    if default["truncated"]:
-        yield (
-            f"{default['truncated']:,} examples have more than {max_length:,} tokens with END and "
-            "are cut in the batches. Pack them, split them, or raise `max_length`."
-        )
+def require_report_directory(output: Path) -> pathlib.Path:
+    """Returns the directory, which may not exist yet, if a report can be written into it.
+
+    An earlier report in it may be replaced, but no other files of the same names. Nothing is
+    created.
+    """
+    directory = pathlib.Path(os.path.abspath(output))
+    nearest = next(path for path in [directory, *directory.parents] if os.path.lexists(path))
+    if not nearest.is_dir():
+        raise _not_writable(directory, f"{nearest} is not a directory")
+    if not os.access(nearest, os.W_OK | os.X_OK):
+        raise _not_writable(directory, f"{nearest}: permission denied")
+    existing = [name for name in (JSON_NAME, PICTURE_NAME) if os.path.lexists(directory / name)]
+    if existing and not _is_report(directory / JSON_NAME):
+        problem = "exists and does not belong to a data report."
+        fix = "Name another directory with `output`, or move the file."
+        raise UserError(problem, where=directory / existing[0], fix=fix)
+    return directory
+
+
+def save_data_report(report: Mapping[str, Any], output: Path) -> tuple[pathlib.Path, pathlib.Path]:
+    """Writes report.json and report.png atomically and returns their paths.
+
+    Args:
+        report: Result of `make_data_report`.
+        output: The directory; see `require_report_directory`.
+    """
+    directory = require_report_directory(output)
+    picture = draw_data_report(report)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _not_writable(directory, str(error.strerror)) from error
+    # One line per key is short and can still be searched with grep.
+    lines = (f"{json.dumps(key)}: {json.dumps(value)}" for key, value in report.items())
+    with atomic_file(directory / JSON_NAME) as file:
+        file.write("{\n" + ",\n".join(lines) + "\n}\n")
+    with atomic_file(directory / PICTURE_NAME, "wb") as file:
+        file.write(picture)
+    return directory / JSON_NAME, directory / PICTURE_NAME
+
+
+def _is_report(path: pathlib.Path) -> bool:
+    try:
+        return json.loads(path.read_bytes())["format"] == FORMAT
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def _not_writable(directory: pathlib.Path, reason: str) -> UserError:
+    problem = f"the report cannot be written there ({reason})."
+    return UserError(problem, where=directory, fix="Name another directory with `output`.")

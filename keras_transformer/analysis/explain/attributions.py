@@ -1,28 +1,190 @@
-"""Which source tokens a translation leans on, to first order."""
+"""Attributions: how much each target token depends on each source token."""
 
 import contextlib
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
+import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_transformer.layers import MultiHeadAttention, TokenEmbedding
-from keras_transformer.layers.attention.mechanism import SoftmaxAttention
-from keras_transformer.text import PADDING_ID
+from keras_transformer.layers import TokenEmbedding
+
+#: Maximum number of logits that are held at once: 64 MB of them.
+LOGITS_AT_ONCE = 2**24
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class SentencePair:
+    """A sentence and its translation as ids, with a model.
+
+    Attributes:
+        model: A model with source and target, in full precision; see `in_full_precision`.
+        source: Ids `[S]`, with the end id.
+        target: Ids `[T]` that the decoder reads, with the start id.
+        labels: Ids `[T]` that the decoder should write, with the end id.
+    """
+
+    model: Any
+    source: np.ndarray
+    target: np.ndarray
+    labels: np.ndarray
+
+    def attention_weights(self) -> dict[str, np.ndarray]:
+        """Returns the attention weights of all blocks and heads by kind, `[N, H, ·, ·]`."""
+        weights = self.model.attention_weights(self.source[None], self.target[None])
+        return {kind: np.array(part[0], np.float64) for kind, part in weights.items()}
+
+    def log_probabilities(self, sources: np.ndarray) -> np.ndarray:
+        """Returns the log-probabilities `[B, T, V]` of the target for each source `[B, S]`."""
+        inputs = {"source": tf.convert_to_tensor(sources), "target": self.targets(len(sources))}
+        return tf.nn.log_softmax(self.model(inputs, training=False)).numpy()
+
+    def targets(self, rows: int) -> tf.Tensor:
+        """Returns the target repeated `rows` times, `[B, T]`."""
+        return tf.convert_to_tensor(np.tile(self.target, (rows, 1)))
+
+    def of_labels(self, values: np.ndarray) -> np.ndarray:
+        """Returns those of values `[..., T, V]` that belong to the labels, `[..., T]`."""
+        return values[..., np.arange(len(self.labels)), self.labels]
+
+    def batches(self, rows: int) -> list[slice]:
+        """Returns slices of rows whose logits can be held at once."""
+        vocabulary_size = self.model.output_shape[-1]
+        size = max(1, LOGITS_AT_ONCE // (len(self.target) * vocabulary_size))
+        return [slice(start, min(start + size, rows)) for start in range(0, rows, size)]
+
+
+def in_full_precision(model: keras.Model) -> keras.Model:
+    """Returns the model, or a copy in float32 if it computes in half precision.
+
+    Gradients and differences of probabilities are too small for half precision.
+    """
+    policy: Any = model.dtype_policy
+    if keras.backend.standardize_dtype(policy.compute_dtype) in ("float32", "float64"):
+        return model
+    copy = type(model).from_config({**model.get_config(), "dtype": "float32"})
+    copy.set_weights(model.get_weights())
+    return copy
+
+
+def attention_rollout(encoder: np.ndarray, decoder: np.ndarray, cross: np.ndarray) -> np.ndarray:
+    """Returns attention followed through all blocks back to the source tokens, `[T, S]`.
+
+    Abnar & Zuidema 2020, "Quantifying Attention Flow in Transformers", section 3: in every block,
+    half of a state comes from the residual connection and half from attention, averaged over the
+    heads; the matrices of all blocks are multiplied. The paper treats an encoder. Here the same
+    rule continues through the decoder, whose blocks attend twice: to earlier target tokens, then
+    to the encoder outputs. The difference to 1 in a row is the share of earlier target tokens.
+
+    Args:
+        encoder: Weights of self-attention `[N, H, S, S]`.
+        decoder: Weights of causal self-attention `[N, H, T, T]`.
+        cross: Weights of cross-attention `[N, H, T, S]`.
+
+    >>> identity = np.eye(2)[None, None]
+    >>> attention_rollout(identity, identity, np.array([[[[0.0, 1.0], [0.5, 0.5]]]]))
+    array([[0.  , 0.5 ],
+           [0.25, 0.25]])
+    """
+    of_encoder = np.eye(encoder.shape[-1])  # [S, S]
+    for weights in encoder:
+        of_encoder = _with_residual(weights) @ of_encoder
+    rollout = np.zeros(cross.shape[2:])  # [T, S]
+    for self_weights, cross_weights in zip(decoder, cross, strict=True):
+        rollout = _with_residual(self_weights) @ rollout
+        rollout = 0.5 * rollout + 0.5 * cross_weights.mean(axis=0) @ of_encoder
+    return rollout
+
+
+def _with_residual(weights: np.ndarray) -> np.ndarray:
+    """Returns the mean over the heads of `[H, T, T]`, averaged with the identity: `[T, T]`."""
+    return 0.5 * weights.mean(axis=0) + 0.5 * np.eye(weights.shape[-1])
+
+
+def erasure(pair: SentencePair) -> np.ndarray:
+    """Returns by how many nats a target token is less likely without a source token, `[T, S]`.
+
+    Li et al. 2016, "Understanding Neural Networks through Representation Erasure"; Jain & Wallace
+    2019 call it leave-one-out. A token is replaced by padding, to which nothing attends, so the
+    positions of the other tokens do not change. A value above 0 means that the source token
+    supports the target token, as with `gradient_times_input`, which estimates the same quantity.
+    """
+    length = len(pair.source)
+    sources = np.tile(pair.source, (length, 1))
+    np.fill_diagonal(sources, pair.model.special_ids.padding)
+    whole = pair.of_labels(pair.log_probabilities(pair.source[None]))  # [1, T]
+    without = [
+        pair.of_labels(pair.log_probabilities(sources[part])) for part in pair.batches(length)
+    ]
+    return (whole - np.concatenate(without)).T
+
+
+def gradient_times_input(pair: SentencePair) -> np.ndarray:
+    """Returns the product of a source embedding and the gradient of a target token, `[T, S]`.
+
+    Shrikumar et al. 2016, "Not Just a Black Box: Learning Important Features Through Propagating
+    Activation Differences". The gradient is that of the target token's log-probability, in nats,
+    with respect to the embedding before positions are added. The product is summed over the
+    dimensions. A value above 0 means that the source token supports the target token: to first
+    order, the log-probability would fall by this value if the embedding were 0. Jain & Wallace 2019
+    compare its absolute value with attention (section 4.1).
+    """
+    length = len(pair.labels)
+    # The sentence is repeated for each target token, so one pass gives all gradients.
+    found = [_products(pair, range(length)[part]) for part in pair.batches(length)]
+    return np.concatenate(found)
+
+
+def _products(pair: SentencePair, positions: Sequence[int]) -> np.ndarray:
+    """Returns the rows of `gradient_times_input` at some positions of the target."""
+    model, rows, seen = pair.model, len(positions), []
+
+    def watching(call: Callable[..., tf.Tensor]) -> Callable[..., tf.Tensor]:
+        def embed(*arguments: Any, **options: Any) -> tf.Tensor:
+            embedded = call(*arguments, **options)
+            tape.watch(embedded)
+            seen.append(embedded)
+            return embedded
+
+        return embed
+
+    with tf.GradientTape(watch_accessed_variables=False) as tape:
+        # Watches the source only, even if source and target share their embeddings.
+        with contextlib.ExitStack() as stack:
+            for layer in all_layers(model):
+                if isinstance(layer, TokenEmbedding):
+                    stack.enter_context(replaced_method(layer, "call", watching))
+            encoded = model.encode(tf.convert_to_tensor(np.tile(pair.source, (rows, 1))))
+        state = model.initial_state(encoded, max_length=len(pair.target))
+        logits, _ = model.step(pair.targets(rows), state)  # [B, T, V]
+        own = tf.gather(logits, list(positions), axis=1, batch_dims=1)  # [B, V]
+        log_probabilities = tf.nn.log_softmax(own)
+        labels = tf.convert_to_tensor(pair.labels[list(positions)])
+        total = tf.reduce_sum(tf.gather(log_probabilities, labels, axis=1, batch_dims=1))
+    (embedded,) = seen
+    return tf.reduce_sum(tape.gradient(total, embedded) * embedded, axis=-1).numpy()
+
+
+def all_layers(model: keras.Model) -> list[keras.layers.Layer]:
+    """Returns the layers of a model and the layers within them, in the order of the graph."""
+    # Keras has no public method for the layers within layers.
+    nested = [inner for layer in model.layers for inner in layer._flatten_layers()]
+    return list({id(layer): layer for layer in nested}.values())
 
 
 @contextlib.contextmanager
-def replaced_method(layer, name, make):
-    """Within it, a method of one layer is another; whatever happens, it is itself again afterwards.
+def replaced_method(
+    layer: keras.layers.Layer,
+    name: str,
+    make: Callable[[Callable[..., Any]], Callable[..., Any]],
+) -> Iterator[None]:
+    """Temporarily replaces a method of one layer by `make(method)`.
 
-    Nothing is saved, tracked or traced anew, and no other layer notices. A model that is used by
-    another thread meanwhile is changed there, too.
+    Nothing is saved, tracked or traced again, and other layers are not affected. If another thread
+    uses the model at the same time, it uses the replaced method as well.
 
-    Args:
-        layer: a Keras layer.
-        name: of the method.
-        make: a function from the method to what takes its place.
-
-    >>> import keras
     >>> layer, three = keras.layers.Identity(), keras.ops.convert_to_tensor(3.0)
     >>> with replaced_method(layer, "call", lambda call: lambda inputs: 2 * call(inputs)):
     ...     float(layer(three))
@@ -30,8 +192,8 @@ def replaced_method(layer, name, make):
     >>> float(layer(three))
     3.0
     """
-    outer = vars(layer).get(name)  # of a context around this one
-    # Past Keras, which would look for variables to track.
+    outer = vars(layer).get(name)  # the replacement of an outer context, if any
+    # Not by `setattr`, with which Keras would look for variables to track.
     object.__setattr__(layer, name, make(getattr(layer, name)))
     try:
         yield
@@ -40,164 +202,3 @@ def replaced_method(layer, name, make):
             object.__delattr__(layer, name)
         else:
             object.__setattr__(layer, name, outer)
-
-
-def attention_rollout(encoder, decoder, cross):
-    """How much of each source token has come to each target token, by the weights alone.
-
-    Abnar & Zuidema 2020, "Quantifying Attention Flow in Transformers", section 3: in every block
-    half of a state is what came by the residual path, half what was attended to, heads counting
-    alike; and the shares of blocks are multiplied. The paper rolls out an encoder. Here the same
-    rule goes on through the decoder, whose blocks mix twice: with earlier target tokens, then with
-    the encoder's states.
-
-    Args:
-        encoder: weights of self-attention `[N, H, S, S]`.
-        decoder: of causal self-attention `[N, H, T, T]`.
-        cross: of the attention from decoder to encoder `[N, H, T, S]`.
-
-    Returns:
-        `[T, S]`. What is missing to 1 in a row is the share of the target tokens before it.
-
-    >>> identity = np.eye(2)[None, None]
-    >>> attention_rollout(identity, identity, np.array([[[[0.0, 1.0], [0.5, 0.5]]]]))
-    array([[0.  , 0.5 ],
-           [0.25, 0.25]])
-    """
-    memory = encoder_rollout(encoder)  # [S, S]
-    reached = np.zeros(cross.shape[2:])  # [T, S]
-    for self_weights, cross_weights in zip(decoder, cross, strict=True):
-        reached = _with_residual(self_weights) @ reached
-        reached = 0.5 * reached + 0.5 * cross_weights.mean(axis=0) @ memory
-    return reached
-
-
-def encoder_rollout(encoder):
-    """How much of each source token has come to each state of the memory, `[S, S]`."""
-    reached = np.eye(encoder.shape[-1])
-    for weights in encoder:
-        reached = _with_residual(weights) @ reached
-    return reached
-
-
-def _with_residual(weights):
-    """Heads `[H, T, T]` as one, with half of each state left as it was: `[T, T]`."""
-    return 0.5 * weights.mean(axis=0) + 0.5 * np.eye(weights.shape[-1])
-
-
-def cross_mechanisms(model):
-    """The mechanisms by which a model's decoder attends to its source, first block first.
-
-    A model that has layers called `cross_attention` attends by these. In one that has none, such as
-    a recurrent one, all attention is to the source. Only mechanisms that mix values by weights, as
-    a `SoftmaxAttention` does, are found: `ChunkedAttention`, which is one, never has all of its weights.
-    """
-    # The model's own layers stand in the order of its graph; what they are made of does not matter.
-    layers = [part for layer in model.layers for part in layer._flatten_layers()]
-    cross = [
-        layer.mechanism
-        for layer in layers
-        if isinstance(layer, MultiHeadAttention) and layer.name == "cross_attention"
-    ]
-    return [each for each in cross or layers if _mixes_by_weights(each)]
-
-
-def _mixes_by_weights(layer):
-    return isinstance(layer, SoftmaxAttention) and type(layer).call is SoftmaxAttention.call
-
-
-@contextlib.contextmanager
-def changed_weights(mechanisms, change):
-    """Within it, mechanisms have other weights than those they have found.
-
-    Values are mixed by them, and so is what else a model does by its weights: copying from the
-    source, or adding up what has been attended to.
-
-    Args:
-        mechanisms: `SoftmaxAttention`s, from `cross_mechanisms`.
-        change: a function from weights `[B, H, T, S]` to as many others.
-
-    Example:
-
-    ```python
-    with changed_weights(cross_mechanisms(model), lambda weights: weights[..., ::-1]):
-        logits = model(inputs)
-    ```
-    """
-
-    def changing(weigh):
-        return lambda scores: change(weigh(scores))
-
-    with contextlib.ExitStack() as stack:
-        for mechanism in mechanisms:
-            stack.enter_context(replaced_method(mechanism, "weigh", changing))
-        yield
-
-
-def erasure(pair):
-    """How much less likely each target token is without each source token, `[T, S]` in nats.
-
-    Li et al. 2016, "Understanding Neural Networks through Representation Erasure"; Jain & Wallace
-    2019 call it leave-one-out. A token is erased by padding in its place, which nothing attends to
-    and which leaves the positions of the others as they are. Above 0 the source token speaks for
-    the target token, as with `gradient_times_input`, which estimates what is measured here.
-
-    Args:
-        pair: a `SentencePair`.
-    """
-    length = len(pair.source)
-    sources = np.tile(pair.source, (length, 1))
-    np.fill_diagonal(sources, PADDING_ID)
-    whole = pair.chosen(pair.log_probabilities(pair.source[None]))  # [1, T]
-    without = [pair.chosen(pair.log_probabilities(sources[part])) for part in pair.portions(length)]
-    return (whole - np.concatenate(without)).T
-
-
-def gradient_times_input(pair):
-    """The product of each source embedding with the gradient of each target token, `[T, S]`.
-
-    Shrikumar et al. 2016, "Not Just a Black Box: Learning Important Features Through Propagating
-    Activation Differences". The gradient is that of the log-probability of the token that stands in
-    the target, in nats, with respect to the embedding before positions are added; the product is
-    summed over its dimensions. Above 0 a source token speaks for the target token: to first order
-    the log-probability would fall by so much if the embedding were 0. Its size, without the sign,
-    is what Jain & Wallace 2019 compare with attention (section 4.1).
-
-    Args:
-        pair: a `SentencePair`.
-    """
-    targets = len(pair.labels)
-    # A copy of the sentence for each target token, so that one pass gives all gradients.
-    found = [_products(pair, range(targets)[part]) for part in pair.portions(targets)]
-    return np.concatenate(found)
-
-
-def _products(pair, places):
-    """Rows of `gradient_times_input`, of some places of the target."""
-    model, rows = pair.model, len(places)
-    seen = []
-
-    def watching(call):
-        def embed(inputs, *arguments, **options):
-            embedded = call(inputs, *arguments, **options)
-            tape.watch(embedded)
-            seen.append(embedded)
-            return embedded
-
-        return embed
-
-    with tf.GradientTape(watch_accessed_variables=False) as tape:
-        # Only the source is embedded here, even where both sides share a table.
-        with contextlib.ExitStack() as stack:
-            for layer in model.layers:
-                if isinstance(layer, TokenEmbedding):
-                    stack.enter_context(replaced_method(layer, "call", watching))
-            memory = model.encode(tf.convert_to_tensor(np.tile(pair.source, (rows, 1))))
-        state = model.initial_state(memory, max_length=len(pair.target))
-        logits, _ = model.step(pair.targets(rows), state)  # [B, T, V]
-        own = tf.gather(logits, list(places), axis=1, batch_dims=1)  # [B, V]
-        log_probabilities = tf.nn.log_softmax(own)
-        labels = tf.convert_to_tensor(pair.labels[list(places)])
-        total = tf.reduce_sum(tf.gather(log_probabilities, labels, axis=1, batch_dims=1))
-    (embedded,) = seen
-    return tf.reduce_sum(tape.gradient(total, embedded) * embedded, axis=-1).numpy()

@@ -1,126 +1,105 @@
-"""Whether attention explains a translation, in words, from the numbers."""
+"""Verdicts: whether attention explains a translation, in words."""
 
 import dataclasses
 import math
 
-from keras_transformer.analysis.explain.agreement import chance_spread
-from keras_transformer.analysis.explain.explanation import MEASURES
+from keras_transformer.analysis.explain.agreement import chance_deviation
+from keras_transformer.analysis.explain.explanation import MEASURES, Explanation
 
-# No paper sets bounds; these are ours, chosen so that they can be said in words.
-#: A mean tau from which orders agree well: three of four pairs of tokens stand in the same order.
+# No paper gives thresholds. These were chosen because they can be described in words.
+#: Mean tau from which measures agree well: three of four pairs of tokens are in the same order.
 AGREE_WELL = 0.5
-#: A mean tau below which they agree little: fewer than three of five pairs do.
+#: Mean tau below which measures hardly agree: fewer than three of five pairs are.
 AGREE_LITTLE = 0.2
-#: A mean total variation below which shuffled weights change hardly anything: a tenth of the
+#: Mean total variation below which shuffled weights hardly change the output: a tenth of the
 #: probability has moved to other tokens.
 HARDLY_CHANGED = 0.1
 
 HEADLINES = {
-    "unneeded": "These weights should not be read as an explanation: the model does not need them.",
-    "apart": "These weights should not be read as an explanation: other measures hardly agree.",
+    "unneeded": "Do not read these weights as an explanation: the model does not need them.",
+    "apart": "Do not read these weights as an explanation: other measures hardly agree with them.",
     "partly": "These weights are a hint at best: other measures agree with them in part.",
-    "fair": "For this sentence the weights are a fair account: other measures agree with them.",
-    "open": "Whether these weights explain anything cannot be told from this sentence.",
+    "fair": "For this sentence the weights are a fair explanation: other measures agree with them.",
+    "open": "This sentence does not show whether the weights explain anything.",
 }
 
 
 @dataclasses.dataclass(frozen=True)
 class Verdict:
-    """What the numbers say.
+    """Interpretation of an `Explanation`.
 
     Attributes:
-        finding: a key of `HEADLINES`.
-        reasons: sentences with the numbers, the weightiest first.
+        finding: A key of `HEADLINES`.
+        reasons: Sentences with the numbers, the most important first.
     """
 
     finding: str
-    reasons: tuple
+    reasons: tuple[str, ...]
 
     @property
-    def headline(self):
+    def headline(self) -> str:
+        """The finding in one sentence."""
         return HEADLINES[self.finding]
 
 
-def judge(explanation):
+def judge(explanation: Explanation) -> Verdict:
     """Returns the `Verdict` on an `Explanation`.
 
-    Weights that can be shuffled without a change of the output are no explanation, whatever they
-    look like (`HARDLY_CHANGED`). Of others, the mean of their two taus, with gradients and with
-    erasure, decides (`AGREE_WELL`, `AGREE_LITTLE`); where a sentence is so short that two random
-    orders would agree as much, they agree little.
+    Weights that can be shuffled without changing the output explain nothing (`HARDLY_CHANGED`).
+    Otherwise the mean of two taus decides, with gradients and with erasure (`AGREE_WELL`,
+    `AGREE_LITTLE`). In a short sentence two random orders often agree as much; then the measures
+    hardly agree.
     """
-    places = len(explanation.source_tokens)
+    length = len(explanation.source_tokens)
+    gradient = explanation.agreement("attention", "gradient")
     erasure = explanation.agreement("attention", "erasure")
-    taus = [explanation.agreement("attention", "gradient").mean, erasure.mean]
+    others = explanation.agreement("gradient", "erasure")
     shuffled = explanation.change("shuffled")
-    change = None if shuffled is None else float(shuffled.total_variation.mean())
-    reasons = [_about_order(taus), _about_strongest(erasure.is_same)]
-    if change is not None:
-        reasons.append(_about_change(change, shuffled))
-    reasons.append(_about_others(explanation.agreement("gradient", "erasure").mean))
-    reasons.append(_about_chance(places))
-    return Verdict(_finding(taus, change, places), tuple(reasons))
+    tau = (gradient.mean + erasure.mean) / 2
+    reasons = [
+        f"In the order of the source tokens, attention and {MEASURES['gradient']} "
+        f"{describe_tau(gradient.mean)}; attention and erasure {describe_tau(erasure.mean)}.",
+        "Attention and erasure have the same strongest source token for "
+        f"{erasure.is_same.sum()} of {len(erasure.is_same)} target tokens. Tau also counts the "
+        "order of tokens that hardly matter.",
+    ]
+    is_unneeded = False
+    if shuffled is not None:
+        moved = float(shuffled.total_variation.mean())
+        is_unneeded = moved < HARDLY_CHANGED
+        result = "the model relies on its attention weights"
+        if is_unneeded:
+            result = "the output hardly depends on the attention weights"
+        reasons.append(
+            f"Shuffled weights move {moved:.0%} of the probability to other tokens and change the "
+            f"most likely token in {shuffled.is_other.mean():.0%} of the cases: {result}."
+        )
+    warning = ", so neither of them can be trusted alone" if others.mean < AGREE_LITTLE else ""
+    deviation = f"{chance_deviation(length):.2f}"
+    reasons += [
+        f"Gradients and erasure {describe_tau(others.mean)}{warning}.",
+        f"For {length} source tokens, two random orders have a tau between -{deviation} and "
+        f"{deviation} in about two of three cases.",
+    ]
+    if is_unneeded:
+        finding = "unneeded"
+    elif math.isnan(tau):
+        finding = "open"
+    elif tau < max(AGREE_LITTLE, chance_deviation(length)):
+        finding = "apart"
+    else:
+        finding = "partly" if tau < AGREE_WELL else "fair"
+    return Verdict(finding, tuple(reasons))
 
 
-def _finding(taus, change, places):
-    tau = sum(taus) / len(taus)
-    if change is not None and change < HARDLY_CHANGED:
-        return "unneeded"
-    if math.isnan(tau):
-        return "open"
-    if tau < max(AGREE_LITTLE, chance_spread(places)):
-        return "apart"
-    return "partly" if tau < AGREE_WELL else "fair"
-
-
-def describe_tau(tau):
-    """How much a mean tau is, in words.
+def describe_tau(tau: float) -> str:
+    """Returns a mean tau in words.
 
     >>> describe_tau(0.12)
-    'little (tau 0.12)'
+    'hardly agree (tau 0.12)'
     """
     if math.isnan(tau):
-        return "on nothing that could be ordered"
-    word = "little" if tau < AGREE_LITTLE else "in part" if tau < AGREE_WELL else "well"
-    return f"{word} (tau {tau:.2f})"
-
-
-def _about_order(taus):
-    gradient, erasure = map(describe_tau, taus)
-    return (
-        f"Attention and {MEASURES['gradient']} agree {gradient} on the order of the source tokens, "
-        f"attention and erasure {erasure}."
-    )
-
-
-def _about_strongest(is_same):
-    return (
-        f"Attention and erasure have the same strongest source token for {is_same.sum()} of "
-        f"{len(is_same)} target tokens; tau also counts the order of those that hardly matter."
-    )
-
-
-def _about_change(change, shuffled):
-    others = float(shuffled.is_other.mean())
-    start = (
-        f"Shuffled weights move {change:.0%} of the probability to other tokens and change the "
-        f"likeliest one in {others:.0%} of cases"
-    )
-    if change < HARDLY_CHANGED:
-        return f"{start}: the model says nearly the same whatever it attends to."
-    return f"{start}: the model relies on what it attends to."
-
-
-def _about_others(tau):
-    text = f"Gradients and erasure agree {describe_tau(tau)} with one another"
+        return "cannot be compared, because there is no order"
     if tau < AGREE_LITTLE:
-        return f"{text}, so that none of the measures has the last word."
-    return f"{text}."
-
-
-def _about_chance(places):
-    spread = f"{chance_spread(places):.2f}"
-    return (
-        f"With {places} source tokens, two random orders have a tau between -{spread} and {spread} "
-        "in about two of three cases: smaller ones count as little."
-    )
+        return f"hardly agree (tau {tau:.2f})"
+    return f"agree {'in part' if tau < AGREE_WELL else 'well'} (tau {tau:.2f})"

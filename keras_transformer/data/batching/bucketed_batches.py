@@ -1,8 +1,10 @@
-"""Batches with one example a row, in the shapes of a bucket table."""
+"""Base of the batches with one example per row, in the shapes of a bucket table."""
 
 import hashlib
 import itertools
 import json
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
 
 import numpy as np
 import tensorflow as tf
@@ -13,206 +15,234 @@ from keras_transformer.data.batching.batches import (
     Batches,
     BatchReport,
     BucketReport,
-    concatenated_ranges,
+    Plan,
     shuffled,
 )
-from keras_transformer.text.tokenizer import END_ID, PADDING_ID, START_ID
+from keras_transformer.data.batching.buckets import BucketTable
+from keras_transformer.data.token_cache import (
+    TokenCache,
+    TokenColumn,
+    concatenated_ranges,
+    require_token_ids,
+)
+from keras_transformer.text import SpecialIds
+
+#: A function of strings `[B]` and a seed that returns a `tf.RaggedTensor` of ids `[B, None]`.
+Sampler: TypeAlias = Callable[..., tf.RaggedTensor]
 
 
 class SampledColumn:
-    """Ids that were made for one batch, with the interface of a `TokenColumn`.
+    """Ids `[examples, None]` that were made for a batch, with the interface of a `TokenColumn`."""
 
-    Args:
-        ragged: a `tf.RaggedTensor` of ids `[examples, None]`.
-    """
-
-    def __init__(self, ragged):
+    def __init__(self, ragged: tf.RaggedTensor) -> None:
         self._ids = ragged.values.numpy()
         self._offsets = ragged.row_splits.numpy()
 
-    def spans(self, examples):
+    def spans(self, examples: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Returns where each example's ids begin, and their numbers."""
         begins = self._offsets[examples]
         return begins, self._offsets[examples + 1] - begins
 
-    def gather(self, begins, counts):
+    def gather(self, begins: np.ndarray, counts: np.ndarray) -> np.ndarray:
+        """Returns `counts[i]` ids from index `begins[i]`, for all i, one after the other."""
         return self._ids[concatenated_ranges(begins, counts)]
 
 
-def write_sequences(column, examples, firsts, counts, places, matrix):
-    """Writes parts of sequences into a matrix; a sequence is the ids of an example and END.
+def write_sequences(
+    column: TokenColumn | SampledColumn,
+    examples: np.ndarray,
+    firsts: np.ndarray,
+    counts: np.ndarray,
+    positions: np.ndarray,
+    matrix: np.ndarray,
+    end_id: int,
+) -> None:
+    """Writes parts of sequences into a matrix; a sequence is the ids of an example and the end id.
 
-    Args:
-        column: a `TokenColumn` or `SampledColumn`.
-        examples: the example of each part, `int64 [parts]` like the following.
-        firsts: the first token of each part in its sequence.
-        counts: how many tokens each part has.
-        places: where each part goes, counted along the matrix' rows.
-        matrix: `int32 [rows, width]`, written to.
+    Part i has the `counts[i]` tokens from index `firsts[i]` of the sequence of `examples[i]`, and
+    is written to index `positions[i]` of the flattened matrix.
     """
     begins, lengths = column.spans(examples)
     has_end = firsts + counts > lengths
     id_counts = counts - has_end
     flat = matrix.reshape(-1)
-    flat[concatenated_ranges(places, id_counts)] = column.gather(begins + firsts, id_counts)
-    flat[(places + id_counts)[has_end]] = END_ID
+    flat[concatenated_ranges(positions, id_counts)] = column.gather(begins + firsts, id_counts)
+    flat[(positions + id_counts)[has_end]] = end_id
 
 
-def decoder_inputs(labels, places):
-    """Returns what a decoder reads to predict `labels`: START, then each label one step later.
+def decoder_inputs(
+    labels: np.ndarray, positions: np.ndarray, special_ids: SpecialIds
+) -> np.ndarray:
+    """Returns the inputs of a decoder that predicts `labels`: start, then the labels but the last.
 
-    Args:
-        labels: `int32 [rows, width]`, padded with 0.
-        places: where sequences begin, counted along the matrix' rows.
+    `positions` are the indices in the flattened matrix at which the sequences begin.
 
-    Example:
-
-    >>> decoder_inputs(np.array([[7, 8, 3, 9, 3, 0]]), np.array([0, 3]))
+    >>> decoder_inputs(np.array([[7, 8, 3, 9, 3, 0]]), np.array([0, 3]), SpecialIds())
     array([[2, 7, 8, 2, 9, 0]])
     """
-    inputs = np.zeros_like(labels)
+    inputs = np.full_like(labels, special_ids.padding)
     inputs[:, 1:] = labels[:, :-1]
-    inputs.reshape(-1)[places] = START_ID
-    inputs[labels == PADDING_ID] = PADDING_ID
+    inputs.reshape(-1)[positions] = special_ids.start
+    inputs[labels == special_ids.padding] = special_ids.padding
     return inputs
 
 
-# Of the corpus, evenly spread: enough to tell a quantile to a few percent.
+# Number of examples, evenly spread over the corpus: enough to estimate a quantile to a few percent.
 _EXAMPLES = 1000
-
-# The share of samples that must fit. Those that do not keep the ids of the cache, see
-# `BucketedBatches`, and room for the longest of them would be padding in all other rows.
+# Share of samples that must fit: headroom for the longest would be padding in all other rows.
 _FITTING = 0.9
 
 
-def room_for_samples(cache, samplers):
-    """Returns the `room` of each column, a tuple: that in which nine in ten samples fit.
+def measure_headroom(cache: TokenCache, samplers: Mapping[str, Sampler]) -> tuple[float, ...]:
+    """Returns the `headroom` of each column with which nine in ten samples fit.
 
-    The same cache and samplers give the same room.
+    The same cache and samplers give the same headroom.
 
     Args:
-        cache: the `TokenCache`, with its text.
-        samplers: see `BucketedBatches`. A column without one needs no more than it has.
+        cache: A `TokenCache` with its text.
+        samplers: A mapping from columns to samplers, as in `BucketedBatches`. Other columns get 1.
     """
     examples = np.unique(np.linspace(0, len(cache) - 1, _EXAMPLES).astype(np.int64))
-    return tuple(
-        _growth(column, samplers[name], examples) if name in samplers else 1.0
-        for name, column in cache.sequence_columns.items()
-    )
 
+    def measure(name: str, column: TokenColumn) -> float:
+        if name not in samplers:
+            return 1.0
+        _, usual = column.spans(examples)
+        sampled = samplers[name](tf.constant(column.texts(examples)), seed=0).row_lengths().numpy()
+        return max(1.0, float(np.quantile(sampled / np.maximum(usual, 1), _FITTING)))
 
-def _growth(column, sampler, examples):
-    _, usual = column.spans(examples)
-    sampled = sampler(tf.constant(column.texts(examples)), seed=0).row_lengths().numpy()
-    return max(1.0, float(np.quantile(sampled / np.maximum(usual, 1), _FITTING)))
+    return tuple(measure(name, column) for name, column in cache.sequence_columns.items())
 
 
 class BucketedBatches(Batches):
-    """Base of the batches with one example a row; subclasses say what they make of the columns.
+    """Base of the batches with one example per row; subclasses combine the columns.
 
     In each epoch the examples of every bucket are shuffled and cut into batches, and all batches
-    are shuffled. What is left over in a bucket goes up to the next larger one, unless a batch that
-    is filled up with padding costs less.
+    are shuffled. Left-over examples of a bucket move to the next larger one, unless a batch that is
+    filled up with padding costs less.
 
     Args:
-        cache: the `TokenCache`, with the columns that the subclass names in `columns`.
-        table: the `BucketTable`, for example from `choose_buckets(cache)`.
-        seed: of the order, from 0 to 2**64 - 1.
-        samplers: functions that cut texts anew for each batch, for subword regularization (Kudo
-            2018): a mapping from columns to functions of strings `[B]` and a seed, such as a
-            tokenizer's `sample`. They need a cache with its text, and a table with some `room`, see
-            `room_for_samples`; a row that a sample does not fit into keeps the ids of the cache.
-            The fingerprint tells which columns have one, not what it does.
+        cache: A `TokenCache` with the columns that the subclass names in `columns`.
+        table: A `BucketTable`, for example `choose_buckets(cache)`.
+        seed: Integer from 0 to 2**64 - 1. Seed of the order.
+        samplers: A mapping from columns to functions that segment texts anew for each batch, for
+            subword regularization (Kudo 2018). A function takes strings `[B]` and a seed, like a
+            tokenizer's `sample`. Samplers need a cache with its text, and a table with `headroom`
+            (see `measure_headroom`); a sample that is too long for its row is not used. The
+            fingerprint contains the columns with a sampler, not what the sampler does.
 
     Raises:
-        UserError: if the table leaves no example.
+        UserError: If the table leaves no example.
     """
 
-    columns = ()
-
-    def __init__(self, cache, table, *, seed, samplers=None):
+    def __init__(
+        self,
+        cache: TokenCache,
+        table: BucketTable,
+        *,
+        seed: int,
+        samplers: Mapping[str, Sampler] | None = None,
+    ) -> None:
         super().__init__(cache, seed)
-        if tuple(cache.columns) != self.columns:
-            raise ValueError(
-                f"{type(self).__name__} need a cache with the columns {self.columns}; "
-                f"got {tuple(cache.columns)}."
-            )
-        if len(table[-1].widths) != len(cache.sequence_columns):
-            raise ValueError(
-                f"`table` must have a width for each of {list(cache.sequence_columns)}; "
-                f"got {table[-1].widths}."
-            )
-        self.table = table
+        if len(table[-1].lengths) != len(cache.sequence_columns):
+            columns = list(cache.sequence_columns)
+            got = table[-1].lengths
+            raise UserError(f"`table` must have a length for each of {columns}; got {got}.")
+        self.table: BucketTable = table
         self._samplers = dict(samplers or {})
         for name in self._samplers:
             checks.require_choice("samplers", name, cache.sequence_columns)
-            # Without its text the cache raises here already, not in the middle of the training.
+            # A cache without its text raises here, not in the middle of the training.
             cache.sequence_columns[name].texts(np.zeros(1, np.int64))
         self._members, self._truncated = self._assign()
-        self._layout = self._lay_out()
+        self._layout = self._make_layout()
 
-    def __len__(self):
+    def __len__(self) -> int:
         return sum(batches for batches, _ in self._layout)
 
-    def settings(self):
+    def settings(self) -> dict[str, Any]:
         return {"table": self.table.get_config(), "samplers": sorted(self._samplers)}
 
-    def report(self):
-        plan = self.plan(0)
+    def report(self) -> BatchReport:
+        pools = self.plan(0).pools
+        columns = self.cache.sequence_columns.values()
         reports = []
-        for index, (bucket, (batches, _)) in enumerate(zip(self.table, self._layout, strict=True)):
-            examples = plan.examples[index]
-            tokens = 0
-            columns = self.cache.sequence_columns.values()
-            for column, width in zip(columns, bucket.widths, strict=True):
-                _, lengths = column.spans(examples)
-                tokens += int(np.minimum(lengths + 1, width).sum())
+        for bucket, (batches, _), examples in zip(self.table, self._layout, pools, strict=True):
+            tokens = sum(
+                int(np.minimum(column.spans(examples)[1] + 1, length).sum())
+                for column, length in zip(columns, bucket.lengths, strict=True)
+            )
             reports.append(BucketReport(bucket, batches, len(examples), tokens))
         skipped = len(self.cache) - sum(report.examples for report in reports)
         return BatchReport(tuple(reports), skipped=skipped, truncated=self._truncated)
 
-    def _rows(self, epoch, number):
-        """Returns the examples of a batch, and a padded matrix `[rows, width]` of each column."""
+    def _make_rows(self, epoch: int, number: int) -> tuple[np.ndarray, list[np.ndarray]]:
+        """Returns the examples of a batch, and a padded matrix `[rows, length]` of each column."""
         index, examples = self.plan(epoch)[number]
         bucket = self.table[index]
         matrices = []
-        for name, width in zip(self.cache.sequence_columns, bucket.widths, strict=True):
-            matrix = np.zeros((bucket.rows, width), np.int32)
-            rows = np.arange(len(examples))
-            column = self.cache.columns[name]
-            _write_rows(column, examples, rows, matrix)
+        rows = np.arange(len(examples))
+        columns = self.cache.sequence_columns.items()
+        for (name, column), length in zip(columns, bucket.lengths, strict=True):
+            matrix = np.full((bucket.rows, length), self.special_ids.padding, np.int32)
+            self._write_rows(column, examples, rows, matrix)
             if name in self._samplers:
                 key = json.dumps([self.seed, "sample", epoch, number, name]).encode()
                 seed = int.from_bytes(hashlib.sha256(key).digest()[:4], "little") >> 1
-                strings = tf.constant(column.texts(examples))
-                ragged = self._samplers[name](strings, seed)
-                _require_ids(ragged, column.vocabulary_size, name)
+                ragged = self._samplers[name](tf.constant(column.texts(examples)), seed)
+                require_token_ids(
+                    f"The sampler of column {name!r}",
+                    ragged.values.numpy(),
+                    column.vocabulary_size,
+                    self.special_ids,
+                    fix="Give a sampler of the tokenizer of the cache.",
+                )
                 sampled = SampledColumn(ragged)
-                fitting = rows[sampled.spans(rows)[1] < width]
-                matrix[fitting] = 0
-                _write_rows(sampled, fitting, fitting, matrix)
+                fitting = rows[sampled.spans(rows)[1] < length]
+                matrix[fitting] = self.special_ids.padding
+                self._write_rows(sampled, fitting, fitting, matrix)
             matrices.append(matrix)
         return examples, matrices
 
-    def _assign(self):
-        """Returns the examples of each bucket, and how many are truncated."""
-        assigned, truncated = [], 0
+    def _write_rows(
+        self,
+        column: TokenColumn | SampledColumn,
+        examples: np.ndarray,
+        rows: np.ndarray,
+        matrix: np.ndarray,
+    ) -> None:
+        """Writes one sequence per row, cut to the length of the matrix."""
+        length = matrix.shape[1]
+        counts = np.minimum(column.spans(examples)[1] + 1, length)
+        firsts, end_id = np.zeros_like(examples), self.special_ids.end
+        write_sequences(column, examples, firsts, counts, rows * length, matrix, end_id)
+
+    def _decoder_inputs(self, labels: np.ndarray, examples: np.ndarray) -> np.ndarray:
+        """Returns the decoder's inputs for labels of which each row is one example."""
+        positions = np.arange(len(examples)) * labels.shape[1]
+        return decoder_inputs(labels, positions, self.special_ids)
+
+    def _assign(self) -> tuple[list[np.ndarray], int]:
+        """Returns the examples of each bucket, and the number of truncated examples."""
+        chunks, truncated = [], 0
         for lengths in self.cache.iterate_lengths():
-            assigned.append(self.table.assign(lengths).astype(np.int16))
-            is_cut = (lengths + 1 > np.array(self.table[-1].widths)).any(axis=1)
-            truncated += int(np.count_nonzero(is_cut & (assigned[-1] >= 0)))
-        assigned = np.concatenate(assigned)
+            chunks.append(self.table.assign(lengths).astype(np.int16))
+            is_cut = (lengths + 1 > np.array(self.table[-1].lengths)).any(axis=1)
+            truncated += int(np.count_nonzero(is_cut & (chunks[-1] >= 0)))
+        assigned = np.concatenate(chunks)
         order = np.argsort(assigned, kind="stable")
         ends = np.searchsorted(assigned[order], np.arange(-1, len(self.table)), side="right")
         members = [order[first:last] for first, last in itertools.pairwise(ends)]
         if not any(map(len, members)):
             raise UserError(
-                f"All {len(self.cache)} examples are longer than the last bucket's widths "
-                f"{self.table[-1].widths}. Use a wider one, or too_long='truncate'."
+                f"All {len(self.cache)} examples are longer than the last bucket's lengths "
+                f"{self.table[-1].lengths}.",
+                fix="Use a longer bucket, or too_long='truncate'.",
             )
         return members, truncated
 
-    def _lay_out(self):
-        """Returns of each bucket how many batches it has, and where its left-over examples go."""
+    def _make_layout(self) -> list[tuple[int, int | None]]:
+        """Returns for each bucket its number of batches, and the bucket of left-over examples."""
         layout = []
         counts = [len(members) for members in self._members]
         for index, bucket in enumerate(self.table):
@@ -226,9 +256,10 @@ class BucketedBatches(Batches):
             layout.append((batches, larger))
         return layout
 
-    def _make_plan(self, epoch):
-        arriving = [[] for _ in self.table]
-        examples = []
+    def _make_plan(self, epoch: int) -> Plan:
+        """Returns a plan whose batch is the index of its bucket, and its examples."""
+        arriving: list[list[np.ndarray]] = [[] for _ in self.table]
+        pools = []
         for index, (batches, larger) in enumerate(self._layout):
             pool = np.concatenate([self._members[index], *arriving[index]])
             pool = pool[shuffled(len(pool), self.seed, "examples", epoch, index)]
@@ -236,50 +267,15 @@ class BucketedBatches(Batches):
                 last = batches * self.table[index].rows
                 arriving[larger].append(pool[last:])
                 pool = pool[:last]
-            examples.append(pool)
-        return EpochPlan(self.table, examples, shuffled(len(self), self.seed, "batches", epoch))
+            pools.append(pool)
+        # The batches are numbered bucket by bucket, and shuffled.
+        order = shuffled(len(self), self.seed, "batches", epoch)
+        ends = np.cumsum([batches for batches, _ in self._layout])
 
+        def describe(number: int) -> tuple[int, np.ndarray]:
+            index = int(np.searchsorted(ends, order[number], side="right"))
+            rows = self.table[index].rows
+            last = (order[number] - ends[index] + self._layout[index][0] + 1) * rows
+            return index, pools[index][last - rows : last]
 
-class EpochPlan:
-    """The batches of one epoch: `plan[n]` is the number of the bucket and the examples of batch n.
-
-    Args:
-        table: the `BucketTable`.
-        examples: of each bucket the examples, in the order in which they fill its batches.
-        order: the order of the batches, which are counted bucket by bucket.
-    """
-
-    def __init__(self, table, examples, order):
-        self.examples = examples
-        self._order = order
-        self._rows = [bucket.rows for bucket in table]
-        batches = [-(-len(pool) // rows) for pool, rows in zip(examples, self._rows, strict=True)]
-        self._ends = np.cumsum(batches)
-        self._begins = self._ends - batches
-
-    def __len__(self):
-        return len(self._order)
-
-    def __getitem__(self, number):
-        if not 0 <= number < len(self):
-            raise IndexError(f"A batch from 0 to {len(self) - 1} was expected; got {number}.")
-        position = self._order[number]
-        index = int(np.searchsorted(self._ends, position, side="right"))
-        first = (position - self._begins[index]) * self._rows[index]
-        return index, self.examples[index][first : first + self._rows[index]]
-
-
-def _require_ids(ragged, vocabulary_size, name):
-    ids = ragged.values.numpy()
-    if len(ids) and not 1 <= ids.min() <= ids.max() < vocabulary_size:
-        raise ValueError(
-            f"The sampler of column {name!r} must give ids from 1 to {vocabulary_size - 1}, as the "
-            f"cache's tokenizer does; got {ids.min()} to {ids.max()}. Is it of that tokenizer?"
-        )
-
-
-def _write_rows(column, examples, rows, matrix):
-    """Writes one sequence a row, cut at the matrix' width."""
-    width = matrix.shape[1]
-    counts = np.minimum(column.spans(examples)[1] + 1, width)
-    write_sequences(column, examples, np.zeros_like(examples), counts, rows * width, matrix)
+        return Plan(len(self), describe, pools)

@@ -1,65 +1,69 @@
-"""Choosing the shapes of batches from the lengths of a corpus' examples."""
+"""Shapes of batches, chosen by the lengths of the examples so that there is little padding."""
 
 import dataclasses
 import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
 from keras_transformer._utils import checks
-from keras_transformer._utils.errors import UserError
+from keras_transformer._utils.errors import ArgumentError, UserError
+from keras_transformer.data.token_cache import TokenCache
 
-TOO_LONG = ("skip", "truncate")
+#: Actions for examples that no bucket holds.
+LENGTH_ACTIONS = ("skip", "truncate")
 
 
 @dataclasses.dataclass(frozen=True)
 class Bucket:
-    """One shape of batches: `rows` examples, each column padded to a width of its own.
+    """One shape of batches: a number of rows, and a padded length for each column.
 
-    A width counts tokens together with the END (or START) that batches add.
+    Args:
+        rows: Integer. Number of examples in a batch.
+        lengths: Padded length of each column in tokens, with the end (or start) token.
     """
 
     rows: int
-    widths: tuple[int, ...]
+    lengths: tuple[int, ...]
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         checks.require_positive_integer("rows", self.rows)
-        for width in self.widths:
-            checks.require_positive_integer("widths", width)
+        for length in self.lengths:
+            checks.require_positive_integer("lengths", length)
 
     @property
-    def row_slots(self):
-        """The places for tokens in a row, all columns together: what an example costs here."""
-        return sum(self.widths)
+    def row_slots(self) -> int:
+        """Number of tokens in a row, all columns together, padding included."""
+        return sum(self.lengths)
 
     @property
-    def slots(self):
-        """The places for tokens in a batch."""
+    def slots(self) -> int:
+        """Number of tokens in a batch, padding included."""
         return self.rows * self.row_slots
 
-    def holds(self, other):
-        """Returns whether all that fits into a row of `other` fits into a row of this bucket."""
-        return all(mine >= its for mine, its in zip(self.widths, other.widths, strict=True))
+    def holds(self, other: "Bucket") -> bool:
+        """Returns whether every example that fits into `other` fits into this bucket."""
+        return all(mine >= theirs for mine, theirs in zip(self.lengths, other.lengths, strict=True))
 
 
 @dataclasses.dataclass(frozen=True)
 class BucketTable:
-    """All the shapes that the batches of a corpus have. `choose_buckets` makes one that fits.
+    """All shapes of the batches of a corpus. `choose_buckets` makes a table for a corpus.
 
-    An example belongs to the first bucket that holds it, which is the cheapest, as they are sorted.
+    An example belongs to the first bucket that holds it, which has the shortest rows.
 
     Args:
-        buckets: the `Bucket`s, those with the least slots in a row first. The last one must hold
-            all that any other one holds.
-        too_long: what becomes of an example that the last bucket does not hold. "skip" leaves it
-            out, "truncate" cuts it at the last bucket's widths. What is cut has no END, so that a
-            model does not learn to stop in the middle.
-        room: how much longer than in the cache sequences are taken to be, a factor for all columns
-            or a tuple with one for each. More than 1 is for segmentations that are sampled anew for
-            each batch, which are longer. It makes no sequence too long that is not so without it.
+        buckets: The `Bucket`s, sorted by the sum of their lengths. The last one must hold whatever
+            the others hold.
+        too_long: Action for an example that the last bucket does not hold. `"skip"` leaves it out;
+            `"truncate"` cuts it to the lengths of the last bucket, without an end token, so that
+            the model does not learn to stop in the middle. Defaults to `"skip"`.
+        headroom: Factor, or one for each column, by which sequences may be longer than in the
+            cache. Use more than 1 with samplers, whose segmentations are longer. No sequence
+            becomes too long because of it. Defaults to 1.
 
-    Example:
-
-    >>> table = BucketTable((Bucket(rows=8, widths=(4, 4)), Bucket(rows=4, widths=(6, 9))))
+    >>> table = BucketTable((Bucket(rows=8, lengths=(4, 4)), Bucket(rows=4, lengths=(6, 9))))
     >>> table.assign(np.array([[2, 3], [3, 4], [1, 9]]))
     array([ 0,  1, -1])
     >>> BucketTable.from_config(table.get_config()) == table
@@ -68,214 +72,218 @@ class BucketTable:
 
     buckets: tuple[Bucket, ...]
     too_long: str = "skip"
-    room: float | tuple[float, ...] = 1.0
+    headroom: float | tuple[float, ...] = 1.0
 
-    def __post_init__(self):
-        checks.require_choice("too_long", self.too_long, TOO_LONG)
-        object.__setattr__(self, "room", require_room(self.room))
+    def __post_init__(self) -> None:
+        checks.require_choice("too_long", self.too_long, LENGTH_ACTIONS)
+        object.__setattr__(self, "headroom", require_headroom(self.headroom))
         if not self.buckets:
-            raise ValueError("`buckets` must have at least one bucket; got none.")
+            raise UserError("`buckets` must have at least one bucket; got none.")
         last = self.buckets[-1]
         for bucket in self.buckets:
-            if len(bucket.widths) != len(last.widths) or not last.holds(bucket):
-                raise ValueError(
-                    "`buckets` must end with one that holds all that the others hold; "
-                    f"got the widths {bucket.widths} and at the end {last.widths}."
-                )
+            if len(bucket.lengths) != len(last.lengths) or not last.holds(bucket):
+                got = f"the lengths {bucket.lengths}, and {last.lengths} at the end"
+                raise UserError(f"`buckets` must end with one that holds the others; got {got}.")
         for bucket, following in itertools.pairwise(self.buckets):
             if bucket.row_slots > following.row_slots:
-                raise ValueError(
-                    "`buckets` must be sorted by the sum of their widths; "
-                    f"got {bucket.widths} before {following.widths}."
-                )
+                got = f"{bucket.lengths} before {following.lengths}"
+                raise UserError(f"`buckets` must be sorted by the sum of their lengths; got {got}.")
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.buckets)
 
-    def __getitem__(self, index):
+    def __iter__(self) -> Iterator[Bucket]:
+        return iter(self.buckets)
+
+    def __getitem__(self, index: int) -> Bucket:
         return self.buckets[index]
 
-    def assign(self, lengths):
-        """Returns the index of each example's bucket, -1 for those that are skipped.
+    def assign(self, lengths: np.ndarray) -> np.ndarray:
+        """Returns the index of each example's bucket; -1 for examples that are skipped.
 
         Args:
-            lengths: the number of ids, without END, `[examples, columns]`.
+            lengths: Numbers of ids without the end token, `[examples, columns]`.
         """
-        widths = needed_widths(lengths, self.room, self[-1].widths)
+        needed = needed_lengths(lengths, self.headroom, self[-1].lengths)
         rest = -1 if self.too_long == "skip" else len(self) - 1
-        assigned = np.full(len(widths), rest)
+        assigned = np.full(len(needed), rest)
         for index in reversed(range(len(self))):
-            fits = (widths <= np.array(self[index].widths)).all(axis=1)
+            fits = (needed <= np.array(self[index].lengths)).all(axis=1)
             assigned[fits] = index
         return assigned
 
-    def next_larger(self, index):
-        """Returns the index of the cheapest other bucket that holds what this one does, or None."""
-        for other in range(index + 1, len(self)):
-            if self[other].holds(self[index]):
-                return other
-        return None
+    def next_larger(self, index: int) -> int | None:
+        """Returns the index of the next bucket that holds what bucket `index` holds, or None."""
+        following = range(index + 1, len(self))
+        return next((other for other in following if self[other].holds(self[index])), None)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         """Returns the table in JSON's types, for `from_config`."""
         return {
-            "buckets": [{"rows": b.rows, "widths": list(b.widths)} for b in self.buckets],
+            "buckets": [{"rows": b.rows, "lengths": list(b.lengths)} for b in self.buckets],
             "too_long": self.too_long,
-            "room": list(self.room) if isinstance(self.room, tuple) else self.room,
+            "headroom": list(self.headroom) if isinstance(self.headroom, tuple) else self.headroom,
         }
 
     @classmethod
-    def from_config(cls, config):
-        """Returns the table that `get_config` described."""
-        buckets = (Bucket(b["rows"], tuple(b["widths"])) for b in config["buckets"])
-        return cls(tuple(buckets), config["too_long"], config["room"])
+    def from_config(cls, config: dict[str, Any]) -> "BucketTable":
+        """Returns the table with a config from `get_config`."""
+        buckets = (Bucket(b["rows"], tuple(b["lengths"])) for b in config["buckets"])
+        return cls(tuple(buckets), config["too_long"], config["headroom"])
 
 
-def needed_widths(lengths, room, longest):
-    """Returns the width that each number of ids needs, END included.
+def needed_lengths(
+    lengths: np.ndarray, headroom: float | tuple[float, ...], longest: int | Sequence[int]
+) -> np.ndarray:
+    """Returns the padded length that each sequence needs, with the end token.
 
     Args:
-        lengths: the number of ids, without END, `[examples, columns]`.
-        room: see `BucketTable`.
-        longest: the largest width there is, a number or one for each column. A sequence that is no
-            longer without room gets no more.
+        lengths: Numbers of ids without the end token, `[examples, columns]`.
+        headroom: See `BucketTable`.
+        longest: Largest length, one number or one for each column. A sequence that fits without
+            headroom gets at most this length.
     """
-    without_room = np.asarray(lengths) + 1
-    widths = np.ceil(np.asarray(lengths) * np.asarray(room)).astype(np.int64) + 1
-    return np.where(without_room <= longest, np.minimum(widths, longest), widths)
+    without_headroom = np.asarray(lengths) + 1
+    needed = np.ceil(np.asarray(lengths) * np.asarray(headroom)).astype(np.int64) + 1
+    return np.where(without_headroom <= longest, np.minimum(needed, longest), needed)
 
 
-def require_room(room):
-    """Returns `room`, a factor of at least 1 or several, as a `float` or a tuple of them."""
-    if isinstance(room, list | tuple):
-        return tuple(map(require_room, room))
-    if checks.require_positive("room", room) < 1:
-        raise ValueError(f"`room` must be at least 1, the length in the cache; got {room}.")
-    return float(room)
+def require_headroom(headroom: Any) -> float | tuple[float, ...]:
+    """Returns `headroom`, a factor of at least 1 or several, as a `float` or a tuple of them."""
+    is_sequence = isinstance(headroom, list | tuple)
+    factors = tuple(headroom) if is_sequence else (headroom,)
+    for factor in factors:
+        if checks.require_positive("headroom", factor) < 1:
+            raise ArgumentError("headroom", "at least 1, the length in the cache", factor)
+    factors = tuple(map(float, factors))
+    return factors if is_sequence else factors[0]
 
 
 DEFAULT_BUCKETS = 20
 
 # As with fairseq's `--required-batch-size-multiple 8`: two, four or eight workers can share the
-# rows evenly, and matrix units like such numbers.
+# rows evenly, and matrix units prefer such numbers.
 _ROW_MULTIPLE = 8
 
-# The widths that are tried: every one up to 40, then each 5 % wider than the one before. Trying
-# more of them gains nothing on Multi30k.
+# The lengths that are tried: all up to 40, then each 5 % longer than the one before. More lengths
+# gain nothing on Multi30k.
 _GROWTH = 1.05
 
 
 def choose_buckets(
-    cache,
+    cache: TokenCache,
     *,
-    tokens=4096,
-    max_length=256,
-    too_long="skip",
-    max_buckets=DEFAULT_BUCKETS,
-    room=1.0,
-):
-    """Returns a `BucketTable` with which the batches of a corpus hold little padding.
+    tokens: int = 4096,
+    max_length: int = 256,
+    too_long: str = "skip",
+    max_buckets: int = DEFAULT_BUCKETS,
+    headroom: float | Sequence[float] = 1.0,
+) -> BucketTable:
+    """Returns a `BucketTable` with which the batches of a corpus contain little padding.
 
     The first shape is that of the longest sequences. Then the shape that saves the most padding is
-    added, again and again. The same cache and arguments give the same table everywhere.
+    added, repeatedly. The same cache and arguments give the same table on every machine.
 
     Args:
-        cache: the `TokenCache`.
-        tokens: the budget of a batch: its rows times its widest column are never more. That is
-            what `--max-tokens` means in fairseq and a batch size in tokens in OpenNMT, so that the
-            numbers of their recipes can be used. 4,096 is fairseq's usual one.
-        max_length: the longest sequence, END included. What is longer is skipped or truncated.
-        too_long: "skip" or "truncate", see `BucketTable`.
-        max_buckets: the number of shapes at most. 20 leave less than 10 % padding on Multi30k, 8
-            leave 13 to 16 %. Few are good where each shape is compiled by itself, as by XLA.
-        room: see `BucketTable`.
+        cache: A `TokenCache`.
+        tokens: Integer. Maximum tokens per batch, padding included: its rows times its longest
+            column, as `--max-tokens` in fairseq. Defaults to 4,096, as in fairseq's examples.
+        max_length: Integer. Maximum length of a sequence, with the end token. Defaults to 256.
+        too_long: `"skip"` or `"truncate"` longer sequences; see `BucketTable`. Defaults to
+            `"skip"`.
+        max_buckets: Integer. Maximum number of shapes. 20, the default, leave less than 10 %
+            padding on Multi30k, 8 leave 13 to 16 %. Use few if XLA compiles each shape.
+        headroom: Factor, or one for each column; see `BucketTable`. Defaults to 1.
 
     Raises:
-        UserError: if every example is too long, or one row is more than the budget.
+        UserError: If every example is too long, or one row has more than `tokens` tokens.
     """
     checks.require_positive_integer("tokens", tokens)
     checks.require_integer("max_length", max_length, minimum=2)
-    checks.require_choice("too_long", too_long, TOO_LONG)
+    checks.require_choice("too_long", too_long, LENGTH_ACTIONS)
     checks.require_positive_integer("max_buckets", max_buckets)
-    room = require_room(room)
-    examples, longest = _longest_widths(cache, max_length, too_long, room)
+    factors = require_headroom(headroom)
+    examples, longest = _find_longest(cache, max_length, too_long, factors)
     if max(longest) > tokens:
         raise UserError(
-            f"A batch of {tokens} tokens cannot hold the longest sequence of {max(longest)} tokens "
-            f"with END. Set `tokens` to at least {max(longest)}, or `max_length` to at most "
-            f"{tokens}."
+            f"a batch of {tokens} tokens cannot contain the longest sequence, which has "
+            f"{max(longest)} with the end token.",
+            argument="tokens",
+            related=("max_length",),
+            fix=f"Set `tokens` to at least {max(longest)}, or `max_length` to at most {tokens}.",
         )
-    shapes = _choose_shapes(_count_cells(cache, longest, too_long, room), longest, max_buckets)
-    buckets = (Bucket(min(_rows(tokens, max(shape)), examples), shape) for shape in shapes)
-    return BucketTable(tuple(buckets), too_long, room)
+    shapes = _choose_shapes(_count_cells(cache, longest, too_long, factors), longest, max_buckets)
+    buckets = []
+    for shape in shapes:
+        rows = tokens // max(shape)
+        if rows > _ROW_MULTIPLE:
+            rows -= rows % _ROW_MULTIPLE
+        buckets.append(Bucket(min(rows, examples), shape))
+    return BucketTable(tuple(buckets), too_long, factors)
 
 
-def _rows(tokens, width):
-    rows = tokens // width
-    return rows - rows % _ROW_MULTIPLE if rows > _ROW_MULTIPLE else rows
-
-
-def _longest_widths(cache, max_length, too_long, room):
-    """Returns how many examples are kept, and the largest width of each column among them."""
+def _find_longest(
+    cache: TokenCache, max_length: int, too_long: str, headroom: float | tuple[float, ...]
+) -> tuple[int, tuple[int, ...]]:
+    """Returns the number of examples that are kept, and the largest length of each column."""
     examples, shortest = 0, np.inf
     longest = np.zeros(len(cache.sequence_columns), np.int64)
     for lengths in cache.iterate_lengths():
-        widths = needed_widths(lengths, room, max_length)
+        needed = needed_lengths(lengths, headroom, max_length)
         shortest = min(shortest, lengths.max(axis=1).min() + 1)
         if too_long == "skip":
-            widths = widths[(widths <= max_length).all(axis=1)]
-        examples += len(widths)
-        longest = np.maximum(longest, widths.max(axis=0, initial=0))
+            needed = needed[(needed <= max_length).all(axis=1)]
+        examples += len(needed)
+        longest = np.maximum(longest, needed.max(axis=0, initial=0))
     if not examples:
         raise UserError(
-            f"All {len(cache)} examples are longer than `max_length`={max_length} tokens with END; "
-            f"the shortest has {shortest}. Set it to at least that, or have them truncated."
+            f"all {len(cache)} examples are longer than {max_length} tokens with the end token; "
+            f"the shortest has {shortest}.",
+            argument="max_length",
+            related=("too_long",),
+            fix=f"Set it to at least {shortest}, or truncate long examples.",
         )
     return examples, tuple(np.minimum(longest, max_length).tolist())
 
 
-def _candidate_widths(longest):
-    widths = [1]
-    while widths[-1] < longest:
-        grown = max(widths[-1] + 1, int(widths[-1] * _GROWTH))
-        widths.append(min(grown, longest))
-    return np.array(widths)
+def _candidate_lengths(longest: int) -> np.ndarray:
+    lengths = [1]
+    while lengths[-1] < longest:
+        lengths.append(min(max(lengths[-1] + 1, int(lengths[-1] * _GROWTH)), longest))
+    return np.array(lengths)
 
 
-def _count_cells(cache, longest, too_long, room):
-    """Returns how many examples need each combination of candidate widths, one axis a column."""
-    candidates = [_candidate_widths(width) for width in longest]
+def _count_cells(
+    cache: TokenCache, longest: tuple[int, ...], too_long: str, headroom: float | tuple[float, ...]
+) -> np.ndarray:
+    """Returns the number of examples for each combination of candidate lengths, by column."""
+    candidates = [_candidate_lengths(length) for length in longest]
     shape = tuple(map(len, candidates))
     counts = np.zeros(shape, np.int64)
     for lengths in cache.iterate_lengths():
-        widths = needed_widths(lengths, room, longest)
+        needed = needed_lengths(lengths, headroom, longest)
         if too_long == "skip":
-            widths = widths[(widths <= np.array(longest)).all(axis=1)]
+            needed = needed[(needed <= np.array(longest)).all(axis=1)]
         cells = [
             np.searchsorted(candidate, np.minimum(column, candidate[-1]))
-            for candidate, column in zip(candidates, widths.T, strict=True)
+            for candidate, column in zip(candidates, needed.T, strict=True)
         ]
         flat = np.ravel_multi_index(cells, shape)
         counts += np.bincount(flat, minlength=counts.size).reshape(shape)
     return counts
 
 
-def _choose_shapes(counts, longest, max_buckets):
-    """Returns up to `max_buckets` shapes, tuples of widths, sorted by what a row costs."""
-    if counts.ndim == 1:  # one column: as two, the second of which has no width
-        shapes = _choose_cells(
-            counts[:, np.newaxis], [_candidate_widths(*longest), [0]], max_buckets
-        )
-        shapes = [shape[:1] for shape in shapes]
-    else:
-        shapes = _choose_cells(counts, [_candidate_widths(width) for width in longest], max_buckets)
-    return sorted(shapes, key=lambda shape: (sum(shape), shape))
-
-
-def _choose_cells(counts, candidates, max_buckets):
-    costs = np.add.outer(*candidates)  # [a, b]: the slots of a row of this shape
-    current = np.full_like(costs, costs[-1, -1])  # [i, j]: the slots of the cell's examples so far
-    cells = [(costs.shape[0] - 1, costs.shape[1] - 1)]
+def _choose_shapes(
+    counts: np.ndarray, longest: tuple[int, ...], max_buckets: int
+) -> list[tuple[int, ...]]:
+    """Returns up to `max_buckets` shapes, tuples of lengths, sorted by the slots of a row."""
+    candidates = [_candidate_lengths(length) for length in longest]
+    if counts.ndim == 1:  # one column: as two, the second of which has length 0
+        counts = counts[:, np.newaxis]
+        candidates.append(np.zeros(1, int))
+    costs = np.add.outer(*candidates)  # [a, b]: slots of a row of this shape
+    current = np.full_like(costs, costs[-1, -1])  # [i, j]: current slots of the cell's examples
+    cells: list[tuple[Any, ...]] = [(costs.shape[0] - 1, costs.shape[1] - 1)]
     while len(cells) < max_buckets:
         savings = _savings(counts, costs, current)
         best = np.unravel_index(savings.argmax(), savings.shape)
@@ -284,14 +292,15 @@ def _choose_cells(counts, candidates, max_buckets):
         cells.append(best)
         held = np.s_[: best[0] + 1, : best[1] + 1]
         current[held] = np.minimum(current[held], costs[best])
-    return [(int(candidates[0][a]), int(candidates[1][b])) for a, b in cells]
+    shapes = [(int(candidates[0][a]), int(candidates[1][b]))[: len(longest)] for a, b in cells]
+    return sorted(shapes, key=lambda shape: (sum(shape), shape))
 
 
-def _savings(counts, costs, current):
+def _savings(counts: np.ndarray, costs: np.ndarray, current: np.ndarray) -> np.ndarray:
     """Returns the slots that each shape would save if it were added.
 
     Shape (a, b) saves `current[i, j] - costs[a, b]`, where that is positive, for every example of
-    the cells i ≤ a, j ≤ b. `current` has few values: one for each shape there is.
+    the cells i ≤ a, j ≤ b. `current` has few values: one for each shape so far.
     """
     savings = np.zeros_like(costs)
     for slots in np.unique(current):

@@ -1,1 +1,93 @@
-"""Examples from files or from memory: streamed, checked, counted; what is wrong has a line."""
+'''Corpora: examples from files or memory, streamed, checked and counted. Imports no TensorFlow.
+
+A file format is one file in this folder, which is found automatically: a `FileCorpus` (or a
+`TextFileCorpus`, if the files consist of lines) that registers a name. `open_corpus`, recipes and
+`keras-transformer data` then know it, by its name and by the extensions of its files:
+
+    @register_format("parquet")
+    class ParquetCorpus(FileCorpus):
+        """Pairs in the columns `source` and `target` of Parquet files."""
+
+        title = "Parquet files"
+        extensions = (".parquet",)
+        columns = ("source", "target")
+
+        def __init__(self, paths, rules=ReadingRules()):
+            super().__init__(find_files("paths", paths), rules)
+
+        def records(self, tally):
+            for path in self.files:
+                self.verify(path)
+                table = pyarrow.parquet.read_table(path, columns=list(self.columns))
+                for number, row in enumerate(table.to_pylist(), start=1):
+                    tally.path, tally.line_number = path, number
+                    if None in row.values():
+                        yield tally.bad_record("a value is missing.", "Remove the row.")
+                    else:
+                        yield tuple(row[column] for column in self.columns)
+                self.verify(path)
+
+Options of a format are arguments of its constructor, described in `options`.
+'''
+
+from keras_transformer._utils.registry import import_members
+from keras_transformer.data.corpora.conllu import ConlluCorpus, DependencyTree
+from keras_transformer.data.corpora.corpus import (
+    TOO_LONG,
+    BadRecordError,
+    Corpus,
+    ReadingRules,
+    Tally,
+)
+from keras_transformer.data.corpora.corpus_report import (
+    CorpusReport,
+    LengthSummary,
+    count_overlap,
+    count_overlaps,
+)
+from keras_transformer.data.corpora.documents import BlankLineDocuments, LineDocuments
+from keras_transformer.data.corpora.file_corpus import FileCorpus, find_files
+from keras_transformer.data.corpora.formats import (
+    FORMATS,
+    find_columns,
+    guess_format,
+    open_corpus,
+    register_format,
+)
+from keras_transformer.data.corpora.json_lines import JsonLinesCorpus
+from keras_transformer.data.corpora.labeled import LabeledCorpus
+from keras_transformer.data.corpora.memory import MemoryCorpus
+from keras_transformer.data.corpora.parallel import ParallelCorpus
+from keras_transformer.data.corpora.text_file import TextFileCorpus
+from keras_transformer.data.corpora.tsv import TsvCorpus
+
+import_members(__name__, __path__)
+
+__all__ = [
+    "FORMATS",
+    "TOO_LONG",
+    "BadRecordError",
+    "BlankLineDocuments",
+    "ConlluCorpus",
+    "Corpus",
+    "CorpusReport",
+    "DependencyTree",
+    "FileCorpus",
+    "JsonLinesCorpus",
+    "LabeledCorpus",
+    "LengthSummary",
+    "LineDocuments",
+    "MemoryCorpus",
+    "ParallelCorpus",
+    "ReadingRules",
+    "Tally",
+    "TextFileCorpus",
+    "TsvCorpus",
+    "count_overlap",
+    "count_overlaps",
+    "find_columns",
+    "find_files",
+    "guess_format",
+    "open_corpus",
+    "register_format",
+]

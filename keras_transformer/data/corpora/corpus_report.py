@@ -1,50 +1,53 @@
-"""How much of one corpus is in another."""
+"""Counts over a whole corpus: lengths, duplicates, skipped lines, overlap with another corpus."""
 
+import bisect
 import collections
 import dataclasses
 import hashlib
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from keras_transformer._utils.errors import UserError
+
+if TYPE_CHECKING:
+    from keras_transformer.data.corpora.corpus import Corpus, Tally
+
 DIGEST_BYTES = 8
-# 64 MiB of digests; three times that for a moment, while two sorted runs are merged.
+# 64 MiB of digests; three times as much for a moment, while two sorted runs are merged.
 MAX_DISTINCT = 1 << 23
 
 
-def example_digest(example):
-    """Returns 8 bytes that stand for an example: equal for equal examples, on every machine.
+def example_digest(example: tuple[str, ...]) -> bytes:
+    """Returns 8 bytes that represent an example: equal for equal examples, on every machine.
 
-    Two different examples among ten million share one with a probability of about 3e-6.
+    Two different examples among ten million share a digest with a probability of about 3e-6.
     """
-    # NUL is taken out of every text, so it can only stand between two of them.
+    # NUL is removed from every text, so it can only stand between two texts.
     text = "\0".join(example).encode()
     return hashlib.blake2b(text, digest_size=DIGEST_BYTES).digest()
 
 
-def digest_array(digests):
-    """Returns the joined digests in `digests`, a bytearray, as a new array of integers."""
+def digest_array(digests: bytearray) -> np.ndarray:
+    """Returns the concatenated digests as a new array of integers."""
     return np.frombuffer(bytes(digests), dtype="<u8")
 
 
-def contains(sorted_digests, digests):
-    """Returns two arrays: whether each of `digests` is in `sorted_digests`, and where if so."""
-    places = np.searchsorted(sorted_digests, digests)
-    is_inside = places < len(sorted_digests)
-    is_inside[is_inside] = sorted_digests[places[is_inside]] == digests[is_inside]
-    return is_inside, places
+def find_digests(digests: np.ndarray, others: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Returns whether each of `others` is in the sorted `digests`, and at which index."""
+    indices = np.searchsorted(digests, others)
+    is_inside = indices < len(digests)
+    is_inside[is_inside] = digests[indices[is_inside]] == others[is_inside]
+    return is_inside, indices
 
 
 class DuplicateCounter:
-    """Counts examples that came before, in bounded memory.
+    """Counter of repeated examples in bounded memory.
 
-    It is exact up to `max_distinct` different examples. Beyond that no new ones are remembered,
-    `is_exact` turns False, and the count is a lower bound.
-
-    Args:
-        max_distinct: How many digests of 8 bytes to remember at most.
-        block: How many examples to gather before they are looked up together.
-
-    Example:
+    The count is exact up to `max_distinct` different examples. Beyond that no new examples are
+    stored, `is_exact` becomes False, and the count is a lower bound.
 
     >>> counter = DuplicateCounter()
     >>> for word in ["one", "two", "one", "one"]:
@@ -53,49 +56,50 @@ class DuplicateCounter:
     (2, True)
     """
 
-    def __init__(self, max_distinct=MAX_DISTINCT, block=1 << 18):
+    def __init__(self, max_distinct: int = MAX_DISTINCT, block: int = 1 << 18) -> None:
         self._max_distinct = max_distinct
         self._block_bytes = block * DIGEST_BYTES
         self._pending = bytearray()
         self._seen = np.zeros(0, dtype="<u8")
         self._duplicates = 0
-        self.is_exact = True
+        self.is_exact: bool = True
 
-    def add(self, example):
+    def add(self, example: tuple[str, ...]) -> None:
+        """Adds one example."""
         self._pending += example_digest(example)
         if len(self._pending) >= self._block_bytes:
             self._merge()
 
     @property
-    def duplicates(self):
+    def duplicates(self) -> int:
+        """Number of examples so far that equal an earlier one."""
         self._merge()
         return self._duplicates
 
-    def _merge(self):
+    def _merge(self) -> None:
         block = digest_array(self._pending)
         self._pending.clear()
         distinct = np.unique(block)
-        is_known, _ = contains(self._seen, distinct)
-        new = distinct[~is_known]
+        new = distinct[~find_digests(self._seen, distinct)[0]]
         self._duplicates += len(block) - len(new)
-        room = self._max_distinct - len(self._seen)
-        if len(new) > room:
+        capacity = self._max_distinct - len(self._seen)
+        if len(new) > capacity:
             self.is_exact = False
-            new = new[:room]
+            new = new[:capacity]
         # Stable means timsort here, which merges two sorted runs in linear time.
         self._seen = np.sort(np.concatenate([self._seen, new]), kind="stable")
 
 
 # Copies of the source on the target side are the noise that harms a translation model most
 # (Khayrallah and Koehn 2018, "On the Impact of Various Types of Noise on Neural Machine
-# Translation"), but names and numbers are copied rightly.
+# Translation"), but copying is right for names and numbers.
 _MANY_IDENTICAL = 0.1
 _MANY_DUPLICATES = 0.5
 
 
 @dataclasses.dataclass(frozen=True)
 class LengthSummary:
-    """The lengths, in characters, of one column's texts."""
+    """Lengths of the texts of one column, in characters or tokens."""
 
     minimum: int
     median: int
@@ -104,35 +108,36 @@ class LengthSummary:
     maximum: int
 
     @classmethod
-    def of(cls, counts):
-        """Builds the summary from a mapping of each length to how often it occurs."""
-        number = sum(counts.values())
+    def of(cls, counts: Mapping[int, int]) -> "LengthSummary":
+        """Returns the summary of a mapping from each length to its number of occurrences."""
+        lengths = sorted(counts)
+        reached = list(itertools.accumulate(counts[length] for length in lengths))
+        number = reached[-1]
         return cls(
-            minimum=min(counts),
-            median=_quantile(counts, number, 0.5),
+            minimum=lengths[0],
+            median=lengths[bisect.bisect_left(reached, 0.5 * number)],
             mean=sum(length * count for length, count in counts.items()) / number,
-            percentile_99=_quantile(counts, number, 0.99),
-            maximum=max(counts),
+            percentile_99=lengths[bisect.bisect_left(reached, 0.99 * number)],
+            maximum=lengths[-1],
         )
 
 
 @dataclasses.dataclass(frozen=True)
 class CorpusReport:
-    """What a reading of a whole corpus found; made by `check()` of any corpus.
+    """Result of reading a whole corpus, returned by `check()` of any corpus.
 
     Attributes:
-        examples: How many examples the corpus yields.
-        blank_lines: Lines, or pairs with a side, without any text; skipped.
-        bad_lines: Lines that break the format, skipped as `on_bad_line="skip"` asks.
-        too_long: Lines, pairs or documents with a text beyond `max_characters`; skipped.
-        replacements: Byte sequences that were not UTF-8 and became U+FFFD.
-        nul_characters: NUL characters taken out.
-        duplicates: Examples that came before, word for word.
-        duplicates_are_exact: False if there were too many different examples to remember; then
-            `duplicates` is a lower bound.
-        identical_sides: Pairs whose two texts are the same; 0 for corpora without pairs.
-        lengths: A `LengthSummary` for each column, by the column's name.
-        warnings: What deserves a look, each a sentence or two.
+        examples: Number of examples that the corpus yields.
+        blank_lines: Number of lines, or pairs with a side, without text; skipped.
+        bad_lines: Number of lines that break the format; skipped.
+        too_long: Number of lines, pairs or documents with a text beyond `max_characters`; skipped.
+        replacements: Number of byte sequences that were not UTF-8 and became U+FFFD.
+        nul_characters: Number of NUL characters that were removed.
+        duplicates: Number of examples that equal an earlier one.
+        duplicates_are_exact: False if `duplicates` is a lower bound, in a very large corpus.
+        identical_sides: Number of pairs whose two texts are equal; 0 for corpora without pairs.
+        lengths: A `LengthSummary` for each column, in characters.
+        warnings: Sentences for the user.
     """
 
     examples: int
@@ -144,11 +149,11 @@ class CorpusReport:
     duplicates: int
     duplicates_are_exact: bool
     identical_sides: int
-    lengths: dict
-    warnings: tuple
+    lengths: dict[str, LengthSummary]
+    warnings: tuple[str, ...]
 
-    def summary(self):
-        """Returns the counts as one line for a log; counts of nothing are left out."""
+    def summary(self) -> str:
+        """Returns the counts as one line for a log, without those that are zero."""
         at_least = "" if self.duplicates_are_exact else "at least "
         counts = {
             "blank lines skipped": self.blank_lines,
@@ -159,7 +164,7 @@ class CorpusReport:
             "pairs with identical sides": self.identical_sides,
         }
         parts = [f"{self.examples:,} examples"]
-        parts += [f"{what}: {count:,}" for what, count in counts.items() if count]
+        parts += [f"{name}: {count:,}" for name, count in counts.items() if count]
         if self.duplicates:
             parts.append(f"duplicates: {at_least}{self.duplicates:,}")
         parts += [
@@ -170,22 +175,18 @@ class CorpusReport:
 
 
 class ReportBuilder:
-    """Gathers a `CorpusReport` from the examples of a corpus, one by one, in bounded memory.
+    """Builder of a `CorpusReport` that takes the examples one by one, in bounded memory."""
 
-    Args:
-        columns: The columns of the corpus.
-        max_distinct: Up to how many different examples duplicates are counted exactly.
-    """
-
-    def __init__(self, columns, max_distinct=MAX_DISTINCT):
+    def __init__(self, columns: tuple[str, ...], max_distinct: int = MAX_DISTINCT) -> None:
         self._columns = columns
-        self._length_counts = [collections.Counter() for _ in columns]
+        self._length_counts = [collections.Counter[int]() for _ in columns]
         self._duplicates = DuplicateCounter(max_distinct)
         self._has_sides = columns == ("source", "target")
         self._identical_sides = 0
-        self.examples = 0
+        self.examples: int = 0
 
-    def add(self, example):
+    def add(self, example: tuple[str, ...]) -> None:
+        """Adds one example."""
         self.examples += 1
         for counts, text in zip(self._length_counts, example, strict=True):
             counts[len(text)] += 1
@@ -193,99 +194,105 @@ class ReportBuilder:
             self._identical_sides += 1
         self._duplicates.add(example)
 
-    def report(self, tally):
-        """Returns the report; `tally` holds what the reading left out or changed."""
+    def report(self, tally: "Tally") -> CorpusReport:
+        """Returns the report; `tally` holds the counts of skipped and changed lines."""
+        counts = ("blank_lines", "bad_lines", "too_long", "replacements", "nul_characters")
+        lengths = map(LengthSummary.of, self._length_counts)
         return CorpusReport(
             examples=self.examples,
-            blank_lines=tally.blank_lines,
-            bad_lines=tally.bad_lines,
-            too_long=tally.too_long,
-            replacements=tally.replacements,
-            nul_characters=tally.nul_characters,
+            **{name: getattr(tally, name) for name in counts},
             duplicates=self._duplicates.duplicates,
             duplicates_are_exact=self._duplicates.is_exact,
             identical_sides=self._identical_sides,
-            lengths={
-                column: LengthSummary.of(counts)
-                for column, counts in zip(self._columns, self._length_counts, strict=True)
-            },
+            lengths=dict(zip(self._columns, lengths, strict=True)),
             warnings=tuple(self._warnings(tally)),
         )
 
-    def _warnings(self, tally):
+    def _warnings(self, tally: "Tally") -> Iterator[str]:
         yield from tally.warnings
         if self.examples == 1:
             yield "There is only one example."
-        distinct = self.examples - self._duplicates.duplicates
         if self._duplicates.duplicates >= _MANY_DUPLICATES * self.examples:
+            distinct = self.examples - self._duplicates.duplicates
             at_most = "" if self._duplicates.is_exact else "At most "
-            kind = ("pair" if self._has_sides else "example") + "s" * (distinct != 1)
-            yield f"{at_most}{distinct:,} unique {kind} of {self.examples:,}."
+            noun = ("pair" if self._has_sides else "example") + "s" * (distinct != 1)
+            yield f"{at_most}{distinct:,} unique {noun} of {self.examples:,}."
         if self._identical_sides >= _MANY_IDENTICAL * self.examples:
             yield (
                 f"{self._identical_sides:,} of {self.examples:,} pairs have the same text on both "
-                "sides. Is the target really the translation?"
+                "sides. Check that the target is a translation."
             )
         if tally.blank_lines and self._has_sides:
             yield f"Pairs with a blank side, skipped: {tally.blank_lines:,}."
         if tally.bad_lines:
-            yield f"Bad lines skipped: {tally.bad_lines:,}; the first: {tally.first_bad_line}."
+            yield f"Bad lines, skipped: {tally.bad_lines:,}. The first: {tally.first_bad_line}"
         if tally.too_long:
-            yield f"Too long and skipped: {tally.too_long:,}. Split them, or raise max_characters."
+            fix = "Split them, or raise `max_characters`."
+            yield f"Texts that are too long, skipped: {tally.too_long:,}. {fix}"
         if tally.replacements:
-            yield (
-                f"Byte sequences that were not UTF-8 and became U+FFFD: {tally.replacements:,}. "
-                "Is the file really UTF-8?"
-            )
+            problem = "Byte sequences that were not UTF-8 and became U+FFFD"
+            yield f"{problem}: {tally.replacements:,}. Check that the file is UTF-8."
         if tally.nul_characters:
-            yield f"NUL characters removed: {tally.nul_characters:,}. Is the file damaged?"
-
-
-def _quantile(counts, number, share):
-    """Returns the smallest length that at least `share` of the texts do not exceed."""
-    reached = 0
-    for length in sorted(counts):
-        reached += counts[length]
-        if reached >= share * number:
-            return length
-    raise ValueError("A quantile of no lengths at all was asked for.")
+            yield f"NUL characters removed: {tally.nul_characters:,}. The file may be damaged."
 
 
 _BLOCK = 1 << 16
 
 
-def count_overlap(training, validation):
-    """Returns how many examples of `validation` are, word for word, in `training` too.
+def count_overlaps(training: "Corpus", others: Mapping[str, "Corpus"]) -> dict[str, int]:
+    """Returns for each evaluation corpus how many of its examples are in the training corpus too.
 
-    A model is not measured by examples that it was trained on. Both corpora are streamed; 8 bytes
-    are held for each example of `validation`.
+    The training corpus is read once, however many corpora are compared with it; 8 bytes are stored
+    for each of their examples.
 
     Args:
         training: A corpus.
-        validation: A corpus with the same columns.
-
-    Example:
+        others: A mapping from names to corpora with the same columns.
 
     >>> from keras_transformer.data import MemoryCorpus
     >>> training = MemoryCorpus([("ja", "yes"), ("nein", "no")])
-    >>> count_overlap(training, MemoryCorpus([("nein", "no"), ("nein", "nope")]))
-    1
+    >>> validation = MemoryCorpus([("nein", "no"), ("nein", "nope")])
+    >>> count_overlaps(training, {"validation": validation})
+    {'validation': 1}
     """
-    if training.columns != validation.columns:
-        raise ValueError(
-            "`training` and `validation` must have the same columns; "
-            f"got {training.columns} and {validation.columns}."
-        )
-    blocks = [np.zeros(0, dtype="<u8"), *_digest_blocks(validation)]
-    digests, counts = np.unique(np.concatenate(blocks), return_counts=True)
-    is_found = np.zeros(len(digests), dtype=bool)
+    for name, corpus in others.items():
+        if corpus.columns != training.columns:
+            raise UserError(
+                f"{name} must have the columns of the training corpus, {training.columns}; got "
+                f"{corpus.columns}."
+            )
+    if not others:
+        return {}
+    counted = {
+        name: np.unique(np.concatenate(list(_digest_blocks(corpus))), return_counts=True)
+        for name, corpus in others.items()
+    }
+    is_found = {name: np.zeros(len(digests), bool) for name, (digests, _) in counted.items()}
     for block in _digest_blocks(training):
-        is_inside, places = contains(digests, block)
-        is_found[places[is_inside]] = True
-    return int(counts[is_found].sum())
+        for name, (digests, _) in counted.items():
+            is_inside, indices = find_digests(digests, block)
+            is_found[name][indices[is_inside]] = True
+    return {name: int(counts[is_found[name]].sum()) for name, (_, counts) in counted.items()}
 
 
-def _digest_blocks(corpus):
+def count_overlap(training: "Corpus", validation: "Corpus") -> int:
+    """Returns how many examples of `validation` are in `training` too; see `count_overlaps`."""
+    return count_overlaps(training, {"validation": validation})["validation"]
+
+
+def evaluation_warnings(name: str, report: CorpusReport, overlap: int) -> Iterator[str]:
+    """Yields the warnings about an evaluation corpus; `overlap` is that of `count_overlap`."""
+    for warning in report.warnings:
+        yield f"{name}: {warning}"
+    if overlap:
+        yield (
+            f"{overlap:,} of {report.examples:,} {name} examples are also in the training corpus. "
+            "They measure memorization: remove them from one of the two."
+        )
+
+
+def _digest_blocks(corpus: Iterable[tuple[str, ...]]) -> Iterator[np.ndarray]:
+    """Yields the digests of the examples in blocks, the last of which may be empty."""
     pending = bytearray()
     for number, example in enumerate(corpus, start=1):
         pending += example_digest(example)

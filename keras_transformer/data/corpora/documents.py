@@ -1,23 +1,32 @@
 """Documents for language models, in plain text files."""
 
-from keras_transformer.data.corpora.corpus import ReadingRules
-from keras_transformer.data.corpora.file_corpus import FileCorpus, find_files
-from keras_transformer.data.corpora.text_file import TOO_LONG, BadLine
+from collections.abc import Iterator
+from typing import ClassVar
 
-# Ten times what is allowed for a sentence: the longest encyclopedia articles fit.
-DOCUMENT_RULES = ReadingRules(max_characters=1_000_000)
+from keras_transformer.data.corpora.corpus import (
+    TOO_LONG,
+    BadRecordError,
+    ReadingRules,
+    Record,
+    Tally,
+    TooLong,
+)
+from keras_transformer.data.corpora.file_corpus import Paths, find_files
+from keras_transformer.data.corpora.formats import MAX_DOCUMENT_CHARACTERS, register_format
+from keras_transformer.data.corpora.text_file import Line, TextFileCorpus
+
+_RULES = ReadingRules(max_characters=MAX_DOCUMENT_CHARACTERS)
 
 
-class LineDocuments(FileCorpus):
-    """Documents for a language model, one on each line.
+@register_format("line-documents")
+class LineDocuments(TextFileCorpus):
+    """Documents for a language model, one per line.
 
-    For documents in JSON lines, see `JsonLinesCorpus` with `keys={"text": ...}`.
+    `JsonLinesCorpus` with `keys={"text": ...}` reads documents in JSON lines.
 
     Args:
         paths: A path, a pattern, or a list of them.
-        rules: A `ReadingRules`; by default a document may have a million characters.
-
-    Example:
+        rules: A `ReadingRules`. By default a document may have a million characters.
 
     >>> import pathlib, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -27,31 +36,28 @@ class LineDocuments(FileCorpus):
     [('Once upon a time.',), ('The end.',)]
     """
 
-    columns = ("text",)
+    title: ClassVar[str] = "one document per line"
+    columns: tuple[str, ...] = ("text",)
 
-    def __init__(self, paths, rules=DOCUMENT_RULES):
+    def __init__(self, paths: Paths, rules: ReadingRules = _RULES) -> None:
         super().__init__(find_files("paths", paths), rules)
 
-    def settings(self):
-        return {}
-
-    def records(self, tally):
+    def records(self, tally: Tally) -> Iterator[Record]:
         for path in self.files:
             for line in self.lines(path, tally):
                 yield (line,) if isinstance(line, str) else line
 
 
-class BlankLineDocuments(FileCorpus):
-    """Documents for a language model, with one or more blank lines between two of them.
+@register_format("blank-line-documents")
+class BlankLineDocuments(LineDocuments):
+    """Documents for a language model, separated by one or more blank lines.
 
-    The lines of a document are joined by line feeds. A bad line makes its whole document bad: a
-    text with a hole in it is no text. A document ends with its file.
+    The lines of a document are joined by line feeds. A bad line makes its whole document bad,
+    because a text with a gap is not the text. A document ends with its file.
 
     Args:
         paths: A path, a pattern, or a list of them.
-        rules: A `ReadingRules`; by default a document may have a million characters.
-
-    Example:
+        rules: A `ReadingRules`. By default a document may have a million characters.
 
     >>> import pathlib, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -61,57 +67,46 @@ class BlankLineDocuments(FileCorpus):
     [('Roses are red,\\nViolets are blue.',), ('The end.',)]
     """
 
-    columns = ("text",)
+    title: ClassVar[str] = "documents separated by blank lines"
 
-    def __init__(self, paths, rules=DOCUMENT_RULES):
-        super().__init__(find_files("paths", paths), rules)
-
-    def settings(self):
-        return {}
-
-    def records(self, tally):
+    def records(self, tally: Tally) -> Iterator[Record]:
         for path in self.files:
             document = _Document(self.rules.max_characters)
             for line in self.lines(path, tally):
                 if isinstance(line, str) and (not line or line.isspace()):
                     tally.blank_lines += 1
                     yield from document.take()
+                    document = _Document(self.rules.max_characters)
                 else:
                     document.add(line)
             yield from document.take()
 
 
 class _Document:
-    """The lines of one document so far, or what is wrong with it."""
+    """The lines of one document so far, or its first flaw."""
 
-    def __init__(self, max_characters):
-        self._max_characters = max_characters
-        self._start()
+    def __init__(self, max_characters: int) -> None:
+        self._free_characters = max_characters + 1  # no line feed precedes the first line
+        self._lines: list[str] = []
+        self._flaw: BadRecordError | TooLong | None = None
 
-    def _start(self):
-        self._lines = []
-        self._characters = -1  # the first line has no line feed before it
-        self._flaw = None
-
-    def add(self, line):
-        # A bad line outranks a length that is too great, as it does in a pair.
-        if isinstance(self._flaw, BadLine):
+    def add(self, line: Line) -> None:
+        # A bad line is reported rather than an excessive length, as in a pair.
+        if isinstance(self._flaw, BadRecordError):
             return
-        if isinstance(line, str):
-            self._characters += 1 + len(line)
-            if self._characters > self._max_characters:
-                self._flaw = TOO_LONG
-        else:
+        if not isinstance(line, str):
             self._flaw = line
-        if self._flaw is None:
-            self._lines.append(line)
-        else:
+            return
+        self._free_characters -= 1 + len(line)
+        if self._free_characters < 0:
+            self._flaw = TOO_LONG
             self._lines.clear()
+        elif self._flaw is None:
+            self._lines.append(line)
 
-    def take(self):
-        """Yields the document, if there is one, and starts the next."""
+    def take(self) -> Iterator[Record]:
+        """Yields the document, if there is one."""
         if self._flaw is not None:
             yield self._flaw
         elif self._lines:
             yield ("\n".join(self._lines),)
-        self._start()

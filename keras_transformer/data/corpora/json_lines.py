@@ -1,26 +1,31 @@
-"""Examples in files with a JSON object on each line."""
+"""Examples in JSON lines: files with a JSON object on each line."""
 
 import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar
 
-from keras_transformer.data.corpora.corpus import ReadingRules, find_column_set
-from keras_transformer.data.corpora.file_corpus import UNREAD_CHARACTERS, FileCorpus, find_files
-from keras_transformer.data.corpora.text_file import TOO_LONG, BadLine
+from keras_transformer._utils.errors import UserError
+from keras_transformer._utils.types import Path
+from keras_transformer.data.corpora.corpus import ReadingRules, Record, Tally, find_column_set
+from keras_transformer.data.corpora.file_corpus import Paths, find_files
+from keras_transformer.data.corpora.formats import register_format
+from keras_transformer.data.corpora.text_file import UNREAD_CHARACTERS, TextFileCorpus, shorten
 
 # "\ud83d\ude00" is one character.
 _ESCAPED_CHARACTERS = 12
+_FIX = "Correct the line."
 
 
-class JsonLinesCorpus(FileCorpus):
-    """Examples in JSON lines: one object on a line, its texts under given keys.
+@register_format("json-lines")
+class JsonLinesCorpus(TextFileCorpus):
+    """Examples in JSON lines: one object per line, with its texts under given keys.
 
     Args:
         paths: A path, a pattern, or a list of them.
-        keys: The key of each column's text in the objects, by the column's name: `"source"` and
-            `"target"`, or `"text"`, or `"text"` and `"label"`. Other keys of the objects are
-            ignored.
+        keys: A mapping from columns to the keys of their texts in the objects. The columns are
+            `"source"` and `"target"`, or `"text"`, or `"text"` and `"label"`. Other keys of the
+            objects are ignored.
         rules: A `ReadingRules`.
-
-    Example:
 
     >>> import pathlib, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -30,15 +35,37 @@ class JsonLinesCorpus(FileCorpus):
     [('Danke', 'Thank you')]
     """
 
-    def __init__(self, paths, keys, rules=ReadingRules()):
-        self.columns = find_column_set(tuple(keys))
+    title: ClassVar[str] = "JSON lines, one object per line"
+    extensions: ClassVar[tuple[str, ...]] = (".jsonl", ".ndjson")
+    options: ClassVar[Mapping[str, str]] = {
+        "keys": "key of each column's text, such as source=en,target=de"
+    }
+
+    def __init__(
+        self, paths: Paths, keys: Mapping[str, str], rules: ReadingRules = ReadingRules()
+    ) -> None:
+        self.columns: tuple[str, ...] = find_column_set(keys, "keys")
         self._keys = {column: keys[column] for column in self.columns}
         super().__init__(find_files("paths", paths), rules)
 
-    def settings(self):
+    @classmethod
+    def find_columns(cls, files: Iterable[Path], **options: Any) -> tuple[str, ...]:
+        if not options.get("keys"):
+            raise UserError(
+                f"a value is missing for {next(iter(files), 'the files')}, which has JSON lines.",
+                argument="keys",
+                fix="Give the key of each column's text, such as source=en,target=de or text=body.",
+            )
+        return find_column_set(options["keys"], "keys")
+
+    @classmethod
+    def looks_like(cls, lines: Sequence[str]) -> bool:
+        return all(line.startswith("{") and line.rstrip().endswith("}") for line in lines)
+
+    def settings(self) -> dict[str, Any]:
         return {"keys": self._keys}
 
-    def records(self, tally):
+    def records(self, tally: Tally) -> Iterator[Record]:
         longest = self.rules.max_characters * len(self.columns)
         max_characters = longest * _ESCAPED_CHARACTERS + UNREAD_CHARACTERS
         for path in self.files:
@@ -50,45 +77,30 @@ class JsonLinesCorpus(FileCorpus):
                 else:
                     yield self._record(line, tally)
 
-    def _record(self, line, tally):
+    def _record(self, line: str, tally: Tally) -> Record:
         try:
             found = json.loads(line)
         except RecursionError:
-            return self._bad_line(tally, "the JSON is nested too deep")
+            return tally.bad_record("the JSON is nested too deeply.", _FIX)
         except ValueError as error:
-            return self._bad_line(tally, f"is not JSON: {error}")
+            return tally.bad_record(f"is not JSON: {error}.", _FIX)
         if not isinstance(found, dict):
-            return self._bad_line(tally, f"is not a JSON object: {_shortened(line)!r}")
+            return tally.bad_record(f"is not a JSON object: {shorten(line, 40)!r}.", _FIX)
         texts = []
         for column, key in self._keys.items():
             if key not in found:
                 keys = ", ".join(map(repr, list(found)[:10])) or "none"
-                return self._bad_line(tally, f"no key {key!r} for the {column}; found {keys}")
+                return tally.bad_record(f"no key {key!r} for the {column}; found {keys}.", _FIX)
             text = found[key]
             # Class numbers are often written without quotes.
             if column == "label" and isinstance(text, int) and not isinstance(text, bool):
                 text = str(text)
             if not isinstance(text, str):
-                shown = _shortened(json.dumps(text))
-                return self._bad_line(tally, f"{key!r} must be a string; got {shown}")
-            if _has_lone_surrogate(text):
-                return self._bad_line(tally, f"{key!r} holds half of a surrogate pair")
-            texts.append(tally.without_nul(text))
-        if max(map(len, texts)) > self.rules.max_characters:
-            return TOO_LONG
+                got = shorten(json.dumps(text), 40)
+                return tally.bad_record(f"{key!r} must be a string; got {got}.", _FIX)
+            try:
+                text.encode()
+            except UnicodeEncodeError:
+                return tally.bad_record(f"{key!r} contains half of a surrogate pair.", _FIX)
+            texts.append(text)
         return tuple(texts)
-
-    def _bad_line(self, tally, what):
-        return BadLine(f"{tally.place}: {what}", "Put the line right")
-
-
-def _has_lone_surrogate(text):
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return True
-    return False
-
-
-def _shortened(text):
-    return text if len(text) <= 40 else f"{text[:40]}…"

@@ -1,25 +1,34 @@
-"""Pairs in two parallel files: line n of one goes with line n of the other."""
+"""Pairs in two parallel text files: line n of one belongs to line n of the other."""
 
 import itertools
 import os
+from collections.abc import Iterable, Iterator
+from typing import Any, ClassVar
 
 from keras_transformer._utils.errors import UserError
-from keras_transformer.data.corpora.corpus import ReadingRules
-from keras_transformer.data.corpora.file_corpus import FileCorpus, find_files
-from keras_transformer.data.corpora.text_file import TOO_LONG, BadLine
+from keras_transformer._utils.types import Path
+from keras_transformer.data.corpora.corpus import (
+    TOO_LONG,
+    BadRecordError,
+    ReadingRules,
+    Record,
+    Tally,
+)
+from keras_transformer.data.corpora.file_corpus import Paths, find_files
+from keras_transformer.data.corpora.formats import register_format
+from keras_transformer.data.corpora.text_file import TextFileCorpus
 
 
-class ParallelCorpus(FileCorpus):
-    """Pairs in parallel files: line n of a source file goes with line n of its target file.
+@register_format("parallel")
+class ParallelCorpus(TextFileCorpus):
+    """Pairs in parallel files: line n of a source file belongs to line n of its target file.
 
     Args:
-        source: A path, a pattern such as `"train.*.de.gz"`, or a list of them. Files that a
-            pattern matches are taken in sorted order.
-        target: The same for the other side. The first source file goes with the first target
-            file, and so on; each two must have the same number of lines.
+        source: A path, a pattern such as `"train.*.de.gz"`, or a list of them. Files that match a
+            pattern are used in sorted order.
+        target: The same for the target side. The first source file belongs to the first target
+            file, and so on; the two files of a pair must have the same number of lines.
         rules: A `ReadingRules`.
-
-    Example:
 
     >>> import pathlib, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -30,16 +39,20 @@ class ParallelCorpus(FileCorpus):
     [('Guten Tag', 'Good day'), ('Danke', 'Thank you')]
     """
 
-    columns = ("source", "target")
-    #: What a source file is counted in.
-    source_unit = "line"
+    title: ClassVar[str] = "two text files, source and target, one pair per line"
+    columns: tuple[str, ...] = ("source", "target")
+    #: Unit in which a source file is counted, and type of its examples.
+    source_unit: ClassVar[str] = "line"
+    source_type: ClassVar[type] = str
 
-    def __init__(self, source, target, rules=ReadingRules()):
+    def __init__(self, source: Paths, target: Paths, rules: ReadingRules = ReadingRules()) -> None:
         sources, targets = find_files("source", source), find_files("target", target)
         if len(sources) != len(targets):
             raise UserError(
-                f"{sources[0]}: source files: {len(sources):,}, but target files: {len(targets):,} "
-                f"({targets[0]} first). Give one target file for each source file."
+                f"source files: {len(sources):,}, but target files: {len(targets):,} "
+                f"({targets[0]} first).",
+                where=sources[0],
+                fix="Give one target file for each source file.",
             )
         self._pairs_of_files = tuple(zip(sources, targets, strict=True))
         super().__init__(sources + targets, rules)
@@ -49,33 +62,60 @@ class ParallelCorpus(FileCorpus):
             if os.path.samefile(source, target)
         ]
 
-    def settings(self):
-        return {}
+    @classmethod
+    def claims(cls, files: Iterable[Path]) -> bool:
+        return super().claims(list(files)[:1])
 
-    def records(self, tally):
-        tally.warnings.extend(self._warnings)
-        for source, target in self._pairs_of_files:
-            yield from self._pairs(source, target, tally)
+    @classmethod
+    def find_columns(cls, files: Iterable[Path], **options: Any) -> tuple[str, ...]:
+        cls._source_and_target(files)
+        return cls.columns
 
-    def read_source(self, path, tally):
-        """Yields what goes with a line of the target file, a `BadLine` or `TOO_LONG`."""
+    @classmethod
+    def open(cls, files: Iterable[Path], rules: ReadingRules, **options: Any) -> "ParallelCorpus":
+        return cls(*cls._source_and_target(files), rules=rules)
+
+    @classmethod
+    def _source_and_target(cls, files: Iterable[Path]) -> list[Path]:
+        files = list(files)
+        if len(files) != 2:
+            raise UserError(
+                f"The format {cls.registered_name} takes two files, the source and the target; got "
+                f"{len(files)} ({', '.join(map(str, files[:3]))}).",
+                fix="For several files on each side give two patterns in quotes, such as "
+                "'train.*.de' 'train.*.en'.",
+            )
+        return files
+
+    def records(self, tally: Tally) -> Iterator[Record]:
+        yield from self.aligned(tally)
+
+    def read_source(self, path: str, tally: Tally) -> Iterator[Any]:
+        """Yields a source, `BadRecordError` or `TOO_LONG` for each line of the target file."""
         return self.lines(path, tally)
 
-    def _pairs(self, source, target, tally):
+    def aligned(self, tally: Tally) -> Iterator[Any]:
+        """Yields pairs of what `read_source` yields and a target line, or a flaw of either."""
+        tally.warnings.extend(self._warnings)
+        for source, target in self._pairs_of_files:
+            yield from self._aligned_files(source, target, tally)
+
+    def _aligned_files(self, source: str, target: str, tally: Tally) -> Iterator[Any]:
         sources, targets = self.read_source(source, tally), self.lines(target, tally)
         for number, pair in enumerate(itertools.zip_longest(sources, targets), start=1):
-            flaws = [side for side in pair if side is TOO_LONG or isinstance(side, BadLine)]
-            if None in pair:
-                # One generator has ended; the other has given this line and may have more.
+            if type(pair[1]) is str and type(pair[0]) is self.source_type:
+                yield pair
+            elif None in pair:
+                # One generator has ended; the other has yielded this line and may have more.
                 shorter = number - 1
                 longer = number + sum(1 for _ in itertools.chain(sources, targets))
                 counts = (shorter, longer) if pair[0] is None else (longer, shorter)
                 raise UserError(
-                    f"{source}: {self.source_unit} count {counts[0]:,}, but {target}: line count "
-                    f"{counts[1]:,}. {self.source_unit.capitalize()} n of one must go with line n "
-                    "of the other: find what is missing."
+                    f"{self.source_unit} count {counts[0]:,}, but {target}: line count "
+                    f"{counts[1]:,}.",
+                    where=source,
+                    fix=f"{self.source_unit.capitalize()} n of one file must belong to line n of "
+                    "the other: find what is missing.",
                 )
-            elif flaws:
-                yield next((flaw for flaw in flaws if isinstance(flaw, BadLine)), TOO_LONG)
-            else:
-                yield pair
+            else:  # a bad side is reported rather than one that is too long
+                yield next((side for side in pair if isinstance(side, BadRecordError)), TOO_LONG)

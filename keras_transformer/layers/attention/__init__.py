@@ -1,15 +1,57 @@
-"""Attention mechanisms: one a file, each registered by its own file."""
+"""Attention mechanisms: one file a mechanism, registered by name."""
 
-import importlib
-import pkgutil
-
+from keras_transformer._utils.registry import import_members
+from keras_transformer.layers.attention.additive import AdditiveAttention
+from keras_transformer.layers.attention.alibi import AlibiAttention
+from keras_transformer.layers.attention.big_bird import BigBirdAttention
+from keras_transformer.layers.attention.chunked import ChunkedAttention
+from keras_transformer.layers.attention.content_based import ContentBasedAttention
+from keras_transformer.layers.attention.dot_product import (
+    DotProductAttention,
+    GeneralAttention,
+    ScaledDotProductAttention,
+)
+from keras_transformer.layers.attention.linformer import LinformerAttention
+from keras_transformer.layers.attention.local import LocalAttention
+from keras_transformer.layers.attention.location_based import LocationBasedAttention
 from keras_transformer.layers.attention.mechanism import (
     MECHANISMS,
     AttentionMechanism,
+    SoftmaxAttention,
     make_mechanism,
+    register_mechanism,
 )
+from keras_transformer.layers.attention.memory_compressed import MemoryCompressedAttention
+from keras_transformer.layers.attention.relative import (
+    RelativeAttention,
+    ShawAttention,
+    StructuralAttention,
+)
+from keras_transformer.layers.attention.rotary import RotaryAttention
 
-for _module in pkgutil.iter_modules(__path__):
-    importlib.import_module(f"{__name__}.{_module.name}")
+__all__ = [
+    "MECHANISMS",
+    "AdditiveAttention",
+    "AlibiAttention",
+    "AttentionMechanism",
+    "BigBirdAttention",
+    "ChunkedAttention",
+    "ContentBasedAttention",
+    "DotProductAttention",
+    "GeneralAttention",
+    "LinformerAttention",
+    "LocalAttention",
+    "LocationBasedAttention",
+    "MemoryCompressedAttention",
+    "RelativeAttention",
+    "RotaryAttention",
+    "ScaledDotProductAttention",
+    "ShawAttention",
+    "SoftmaxAttention",
+    "StructuralAttention",
+    "make_mechanism",
+    "register_mechanism",
+]
 
-__all__ = ["MECHANISMS", "AttentionMechanism", "make_mechanism"]
+# A new mechanism in this folder is registered without being named above.
+import_members(__name__, __path__)

@@ -1,18 +1,24 @@
-"""Relative positions as a penalty that grows with distance."""
+"""ALiBi: scores are lowered in proportion to the distance between query and key."""
 
 import math
 
 import keras
+import tensorflow as tf
 from keras import ops
 
 from keras_transformer.layers.attention.dot_product import ScaledDotProductAttention
-from keras_transformer.layers.attention.mechanism import distances, register_mechanism
+from keras_transformer.layers.attention.mechanism import (
+    at_least_float32,
+    register_mechanism,
+    relative_positions,
+)
 
 
-def head_slopes(num_heads):
-    """The paper's slopes: for n = 2^k heads 2^(-8/n), 2^(-16/n), …, 2^-8.
+def head_slopes(num_heads: int) -> list[float]:
+    """Returns the paper's slopes: for n = 2^k heads 2^(-8/n), 2^(-16/n), …, 2^-8.
 
-    For other numbers, those of the power of two below, then every second of the power above.
+    For other numbers of heads, returns the slopes of the next lower power of two, followed by every
+    second slope of the next higher one.
     """
     below = 2 ** math.floor(math.log2(num_heads))
     slopes = [2 ** (-8 * (head + 1) / below) for head in range(below)]
@@ -23,14 +29,16 @@ def head_slopes(num_heads):
 @register_mechanism("alibi")
 @keras.saving.register_keras_serializable(package="keras_transformer")
 class AlibiAttention(ScaledDotProductAttention):
-    """Lowers each score by the distance between query and key, times a slope fixed for the head.
+    """Scaled dot-product attention with linear biases (ALiBi).
 
+    Each score is lowered by the distance between query and key, times a fixed slope of the head.
     Press et al. 2022, "Train Short, Test Long: Attention with Linear Biases Enables Input Length
-    Extrapolation". Without a causal mask, keys after the query are lowered alike.
+    Extrapolation", section 3. Without a causal mask, keys after the query are lowered in the same
+    way.
 
-    Arguments and call arguments: see `AttentionMechanism`.
-
-    Example:
+    Args:
+        dropout: Float. Dropout rate of the attention weights. Default 0.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     >>> states = keras.Input((4, None, 16))
     >>> context = AlibiAttention()(states, states, states, use_causal_mask=True)
@@ -41,10 +49,12 @@ class AlibiAttention(ScaledDotProductAttention):
     supports_cross = False
     encodes_positions = True
 
-    def score(self, query, key, query_offset):
-        scores = super().score(query, key, query_offset)
-        # Distances are whole numbers, of which half precision holds few.
-        scores = ops.cast(scores, keras.backend.result_type(scores.dtype, "float32"))
+    def compute_scores(
+        self, query: tf.Tensor, key: tf.Tensor, query_offset: int | tf.Tensor
+    ) -> tf.Tensor:
+        # Half precision cannot represent large distances exactly.
+        scores = at_least_float32(super().compute_scores(query, key, query_offset))
         slopes = ops.convert_to_tensor(head_slopes(query.shape[1]), dtype=scores.dtype)  # [H]
-        distance = ops.cast(ops.abs(distances(query, key, query_offset)), scores.dtype)  # [T, S]
-        return scores - ops.reshape(slopes, (-1, 1, 1)) * distance  # [B, H, T, S]
+        distance = ops.abs(relative_positions(query, key, query_offset))  # [T, S]
+        biases = ops.reshape(slopes, (-1, 1, 1)) * ops.cast(distance, scores.dtype)  # [H, T, S]
+        return scores - biases  # [B, H, T, S]

@@ -1,4 +1,4 @@
-"""Scores by the angle between query and key."""
+"""Content-based attention: scores from the cosine of query and key."""
 
 import math
 
@@ -6,22 +6,27 @@ import keras
 import tensorflow as tf
 from keras import ops
 
-from keras_transformer.layers.attention.mechanism import SoftmaxAttention, register_mechanism
+from keras_transformer._utils.checks import require_known_dim
+from keras_transformer._utils.types import Shape
+from keras_transformer.layers.attention.mechanism import (
+    SoftmaxAttention,
+    at_least_float32,
+    register_mechanism,
+)
 
-# The square of a length below which a vector has no direction. Well above what float32 loses in
-# the gradient, a third power of the length.
-NO_LENGTH = 1e-12
+# Squared length below which a vector counts as zero: well above the value at which the gradient, a
+# third power of the length, loses its precision in float32.
+_SMALLEST_SQUARE = 1e-12
 
 
-def directions(vectors):
-    """Vectors `[…, D]` with length 1, at least in float32; those of no length become 0.
+def normalized(vectors: tf.Tensor) -> tf.Tensor:
+    """Returns vectors `[…, D]` scaled to length 1, in float32 or float64.
 
-    Nor is there a gradient to a vector of no length, where that of a plain division is not a
-    number.
+    A vector of length 0 stays 0 and has a gradient of 0, where a plain division gives NaN.
     """
-    vectors = ops.cast(vectors, keras.backend.result_type(vectors.dtype, "float32"))
+    vectors = at_least_float32(vectors)
     squares = ops.sum(ops.square(vectors), axis=-1, keepdims=True)  # […, 1]
-    has_length = squares > NO_LENGTH
+    has_length = squares > _SMALLEST_SQUARE
     inverse = ops.rsqrt(ops.where(has_length, squares, ops.ones_like(squares)))
     return vectors * ops.where(has_length, inverse, ops.zeros_like(inverse))
 
@@ -29,36 +34,32 @@ def directions(vectors):
 @register_mechanism("content_based")
 @keras.saving.register_keras_serializable(package="keras_transformer")
 class ContentBasedAttention(SoftmaxAttention):
-    """`softmax(b cos(q, k)) v`, with a learned sharpness b above 0 for each head.
+    """Attention `softmax(b cos(q, k)) v`, with a learned sharpness b above 0 for each head.
 
-    Graves et al. 2014, "Neural Turing Machines", section 3.3.1, where b is put out at each step;
-    here it is a weight, `softplus` of which is b. It starts at the square root of D: the cosines of
-    random vectors are as small as that makes up for, so that training starts with the scores of
-    scaled products.
+    Graves et al. 2014, "Neural Turing Machines", section 3.3.1. In the paper the controller
+    computes b at each step; here `softplus` of a weight is b. It starts at the square root of D, at
+    which the scores of random vectors are as large as those of scaled dot products.
 
-    Arguments and call arguments: see `AttentionMechanism`.
+    Args:
+        dropout: Float. Dropout rate of the attention weights. Default 0.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
-    Example:
-
-    >>> state, memory = keras.Input((1, 1, 16)), keras.Input((1, 30, 16))
-    >>> context = ContentBasedAttention()(state, memory, memory)
-    >>> keras.Model([state, memory], context).count_params()
+    >>> state, source = keras.Input((1, 1, 16)), keras.Input((1, 30, 16))
+    >>> context = ContentBasedAttention()(state, source, source)
+    >>> keras.Model([state, source], context).count_params()
     1
     """
 
-    def build(self, query_shape, key_shape, value_shape):
-        sharpness = math.sqrt(query_shape[-1])
-        self.sharpness = self.add_weight(
-            name="sharpness",
-            shape=(query_shape[1],),
-            # The number that `softplus` makes it from.
-            initializer=keras.initializers.Constant(math.log(math.expm1(sharpness))),
-        )
-        self.built = True
+    def build(self, query_shape: Shape, key_shape: Shape, value_shape: Shape) -> None:
+        key_dim = require_known_dim("query", query_shape)
+        inverse_softplus = math.log(math.expm1(math.sqrt(key_dim)))
+        initializer = keras.initializers.Constant(inverse_softplus)
+        self.sharpness: keras.Variable = self.new_weight("sharpness", query_shape[1:2], initializer)
 
-    def score(self, query, key, query_offset):
-        query, key = (ops.cast(directions(x), self.compute_dtype) for x in (query, key))
-        cosines = tf.matmul(query, key, transpose_b=True)  # [B, H, T, S]
-        cosines = ops.cast(cosines, keras.backend.result_type(cosines.dtype, "float32"))
+    def compute_scores(
+        self, query: tf.Tensor, key: tf.Tensor, query_offset: int | tf.Tensor
+    ) -> tf.Tensor:
+        query, key = (ops.cast(normalized(x), self.compute_dtype) for x in (query, key))
+        cosines = at_least_float32(tf.matmul(query, key, transpose_b=True))  # [B, H, T, S]
         sharpness = ops.softplus(ops.cast(self.sharpness, cosines.dtype))  # [H]
         return cosines * ops.reshape(sharpness, (-1, 1, 1))

@@ -1,87 +1,93 @@
-"""Products of queries and keys with a learned matrix between them."""
+"""Dot-product attention: plain, scaled, and with a learned matrix."""
 
 import keras
 import tensorflow as tf
 from keras import ops
 
-from keras_transformer.layers.attention.mechanism import SoftmaxAttention, register_mechanism
+from keras_transformer._utils.types import Shape
+from keras_transformer.layers.attention.mechanism import (
+    SoftmaxAttention,
+    at_least_float32,
+    register_mechanism,
+)
 
 
 @register_mechanism("scaled_dot_product")
 @keras.saving.register_keras_serializable(package="keras_transformer")
 class ScaledDotProductAttention(SoftmaxAttention):
-    """`softmax(q·k / sqrt(D)) v` (Vaswani et al. 2017, "Attention Is All You Need", section 3.2.1).
+    """Attention `softmax(q·k / sqrt(D)) v`.
 
-    Arguments and call arguments: see `AttentionMechanism`.
+    Vaswani et al. 2017, "Attention Is All You Need", section 3.2.1.
 
-    Example:
+    Args:
+        dropout: Float. Dropout rate of the attention weights. Default 0.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
-    >>> query, memory = keras.Input((4, 10, 16)), keras.Input((4, 30, 16))
-    >>> context = ScaledDotProductAttention()(query, memory, memory)
-    >>> keras.Model([query, memory], context).output_shape
+    >>> query, source = keras.Input((4, 10, 16)), keras.Input((4, 30, 16))
+    >>> ScaledDotProductAttention()(query, source, source).shape
     (None, 4, 10, 16)
     """
 
-    def score(self, query, key, query_offset):
-        # The query is scaled, not the product: float16 overflows at 65,504.
+    def compute_scores(
+        self, query: tf.Tensor, key: tf.Tensor, query_offset: int | tf.Tensor
+    ) -> tf.Tensor:
+        # The query is scaled, not the product, which overflows in float16 above 65,504.
         return tf.matmul(query * query.shape[-1] ** -0.5, key, transpose_b=True)
 
 
 @register_mechanism("dot_product")
 @keras.saving.register_keras_serializable(package="keras_transformer")
 class DotProductAttention(ScaledDotProductAttention):
-    """`softmax(q·k) v` (Luong et al. 2015, "Effective Approaches to Attention-based Neural Machine
-    Translation", section 3.1, "dot").
+    """Attention `softmax(q·k) v`.
 
-    Without the square root of `ScaledDotProductAttention`, scores grow with the width of a head: for a few
-    heads of a small width, or for the states of a recurrent network, which lie between -1 and 1.
+    Luong et al. 2015, "Effective Approaches to Attention-based Neural Machine Translation", section
+    3.1, "dot". Scores grow with the size of a head, which suits small heads and the states of a
+    recurrent network, which lie between -1 and 1.
 
-    Arguments and call arguments: see `AttentionMechanism`.
+    Args:
+        dropout: Float. Dropout rate of the attention weights. Default 0.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
-    Example:
-
-    >>> state, memory = keras.Input((1, 1, 16)), keras.Input((1, 30, 16))
-    >>> context = DotProductAttention()(state, memory, memory)
-    >>> keras.Model([state, memory], context).output_shape
+    >>> state, source = keras.Input((1, 1, 16)), keras.Input((1, 30, 16))
+    >>> DotProductAttention()(state, source, source).shape
     (None, 1, 1, 16)
     """
 
-    def score(self, query, key, query_offset):
-        # Scaled in half precision, where products overflow, and scaled back where they do not.
-        scaled = super().score(query, key, query_offset)
-        scaled = ops.cast(scaled, keras.backend.result_type(scaled.dtype, "float32"))
+    def compute_scores(
+        self, query: tf.Tensor, key: tf.Tensor, query_offset: int | tf.Tensor
+    ) -> tf.Tensor:
+        # Half precision overflows without the scale, so it is removed in float32.
+        scaled = at_least_float32(super().compute_scores(query, key, query_offset))
         return scaled * query.shape[-1] ** 0.5
 
 
 @register_mechanism("general")
 @keras.saving.register_keras_serializable(package="keras_transformer")
 class GeneralAttention(DotProductAttention):
-    """`softmax(q W k) v`, with a matrix W for each head.
+    """Attention `softmax(q W k) v`, with a matrix W for each head.
 
     Luong et al. 2015, "Effective Approaches to Attention-based Neural Machine Translation", section
-    3.1, "general". With one head it is the paper's. Within `MultiHeadAttention`, whose projections
-    already stand between states and scores, W only adds to what they can do between them.
+    3.1, "general". With one head it is the paper's mechanism. Within `MultiHeadAttention`, W comes
+    in addition to the projections of queries and keys.
 
-    Arguments and call arguments: see `AttentionMechanism`.
+    Args:
+        dropout: Float. Dropout rate of the attention weights. Default 0.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
-    Example:
-
-    >>> state, memory = keras.Input((1, 1, 16)), keras.Input((1, 30, 16))
-    >>> context = GeneralAttention()(state, memory, memory)
-    >>> keras.Model([state, memory], context).count_params()
+    >>> state, source = keras.Input((1, 1, 16)), keras.Input((1, 30, 16))
+    >>> context = GeneralAttention()(state, source, source)
+    >>> keras.Model([state, source], context).count_params()
     256
     """
 
-    def build(self, query_shape, key_shape, value_shape):
-        num_heads = query_shape[1]
-        self.kernel = self.add_weight(
-            name="kernel",
-            shape=(num_heads, query_shape[-1], key_shape[-1]),
-            # Glorot's uniform for each head: Keras counts the heads among a matrix's inputs.
-            initializer=keras.initializers.VarianceScaling(num_heads, "fan_avg", "uniform"),
-        )
-        self.built = True
+    def build(self, query_shape: Shape, key_shape: Shape, value_shape: Shape) -> None:
+        shape = (query_shape[1], query_shape[-1], key_shape[-1])
+        # Glorot uniform for each head: Keras counts the heads as inputs of the matrix.
+        initializer = keras.initializers.VarianceScaling(shape[0], "fan_avg", "uniform")
+        self.kernel: keras.Variable = self.new_weight("kernel", shape, initializer)
 
-    def score(self, query, key, query_offset):
-        turned = ops.einsum("bhtd,hde->bhte", query, self.kernel)
-        return super().score(turned, key, query_offset)
+    def compute_scores(
+        self, query: tf.Tensor, key: tf.Tensor, query_offset: int | tf.Tensor
+    ) -> tf.Tensor:
+        projected = ops.einsum("bhtd,hde->bhte", query, self.kernel)
+        return super().compute_scores(projected, key, query_offset)

@@ -1,4 +1,7 @@
-"""Attention to the neighborhood, computed block by block."""
+"""Local attention: a query sees a window of keys; computed block by block."""
+
+import dataclasses
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -7,165 +10,156 @@ from keras import ops
 from keras_transformer._utils.checks import require_positive_integer
 from keras_transformer.layers.attention.mechanism import (
     AttentionMechanism,
+    join_blocks,
     register_mechanism,
-    softmax_of_visible,
+    split_blocks,
 )
 
 
 @register_mechanism("local")
 @keras.saving.register_keras_serializable(package="keras_transformer")
 class LocalAttention(AttentionMechanism):
-    """A query sees the keys at most `window` positions away, in causal use those before it.
+    """Scaled dot-product attention to the keys at most `window` positions away.
 
-    Luong et al. 2015, "Effective Approaches to Attention-based Neural Machine Translation",
-    section 3.2, around the query's own position; in the Transformer, Liu et al. 2018, "Generating
-    Wikipedia by Summarizing Long Sequences", section 4.2.4.
+    Luong et al. 2015, "Effective Approaches to Attention-based Neural Machine Translation", section
+    3.2, with the window around the query's own position; for the Transformer, Liu et al. 2018,
+    "Generating Wikipedia by Summarizing Long Sequences", section 4.2.4. With a causal mask the
+    window ends at the query.
 
-    Queries are cut into blocks of the window's size. Each block is scored against its own keys and
-    those of its two neighbors, no others: time and memory grow with T·window. A step from a cache
-    reads the window alone, too. A window as wide as the text is full attention.
+    Queries are split into blocks of the size of the window. Each block is scored only against its
+    own keys and those of its two neighbors, so that time and memory grow with T·window. A cached
+    step reads only the window, too. A window as large as the text gives full attention.
 
     Args:
-        window: how many positions a query sees on each side. (Beltagy et al. 2020, "Longformer",
-            has 256 at most.)
-
-    Other arguments and call arguments: see `AttentionMechanism`.
-
-    Example:
+        window: Integer. Number of positions that a query sees on each side. Default 128. (Beltagy
+            et al. 2020, "Longformer", use at most 256.)
+        dropout: Float. Dropout rate of the attention weights. Default 0.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     >>> states = keras.Input((4, None, 16))
-    >>> context = LocalAttention(window=32)(states, states, states, use_causal_mask=True)
-    >>> keras.Model(states, context).output_shape
+    >>> LocalAttention(window=32)(states, states, states, use_causal_mask=True).shape
     (None, 4, None, 16)
     """
 
     supports_cross = False
 
-    def __init__(self, window=128, **kwargs):
-        super().__init__(**kwargs)
-        self.window = require_positive_integer("window", window)
+    def __init__(self, window: int = 128, dropout: float = 0.0, **kwargs: Any) -> None:
+        super().__init__(dropout=dropout, **kwargs)
+        self.window: int = require_positive_integer("window", window)
 
     def call(
         self,
-        query,
-        key,
-        value,
-        attention_mask=None,
-        query_offset=0,
-        use_causal_mask=False,
-        return_attention_scores=False,
-        training=None,
-    ):
+        query: tf.Tensor,
+        key: tf.Tensor,
+        value: tf.Tensor,
+        attention_mask: tf.Tensor | None = None,
+        query_offset: int | tf.Tensor = 0,
+        use_causal_mask: bool = False,
+        return_attention_scores: bool = False,
+        training: bool | None = None,
+    ) -> Any:
         length, key_length = ops.shape(query)[2], ops.shape(key)[2]
         spans = _Spans(self.window, length, key_length, query_offset, use_causal_mask)
-        mask = attention_mask
-        if mask is None:
-            mask = ops.ones((1, 1, 1, key_length), dtype="bool")
-
-        queries = spans.of_queries(query * query.shape[-1] ** -0.5)  # [B, H, N, b, D]
-        scores = tf.matmul(queries, spans.of_keys(key), transpose_b=True)  # [B, H, N, b, C]
-        visible = ops.logical_and(spans.of_mask(mask), spans.is_near())
-        weights = ops.cast(softmax_of_visible(scores, visible), self.compute_dtype)
-        dropped = self.dropout_layer(weights, training=training)
-        context = spans.to_queries(tf.matmul(dropped, spans.of_keys(value)))  # [B, H, T, D]
-        return (context, spans.to_keys(weights)) if return_attention_scores else context
-
-    def get_config(self):
-        return {**super().get_config(), "window": self.window}
+        if attention_mask is None:
+            attention_mask = ops.ones((1, 1, 1, key_length), dtype="bool")
+        queries = spans.split_queries(query * query.shape[-1] ** -0.5)  # [B, H, N, b, D]
+        scores = tf.matmul(queries, spans.take_keys(key), transpose_b=True)  # [B, H, N, b, C]
+        visible = ops.logical_and(spans.take_mask(attention_mask), spans.in_window())
+        context, weights = self.attend(scores, visible, spans.take_keys(value), training)
+        context = spans.join_queries(context)  # [B, H, T, D]
+        return (context, spans.weights_of_keys(weights)) if return_attention_scores else context
 
 
+@dataclasses.dataclass
 class _Spans:
-    """Blocks of queries, and the span of keys that each of them may see.
+    """Blocks of queries, and the span of keys that each block may see.
 
-    Letters: N blocks, b queries in a block, C keys in a span. Lengths are numbers or tensors.
+    Shapes: N blocks, b queries in a block, C keys in a span. Lengths are numbers or scalar tensors.
 
     Args:
-        window: keys on each side.
+        window: Number of keys on each side of a query.
         length: T.
         key_length: S.
-        offset: position of the first query among the keys.
-        is_causal: whether the spans end with their blocks.
+        offset: Position of the first query among the keys.
+        is_causal: Whether a span ends with its block.
     """
 
-    def __init__(self, window, length, key_length, offset, is_causal):
-        self.length, self.key_length, self.offset = length, key_length, offset
-        # A few queries, as of a step from a cache, are one block of their own size.
-        self.is_one_block = isinstance(length, int) and length <= window
-        if isinstance(key_length, int):
-            self.window = max(min(window, key_length), 1)
-        else:
-            self.window = ops.maximum(ops.minimum(window, key_length), 1)
-        self.block = length if self.is_one_block else self.window
-        self.num_blocks = 1 if self.is_one_block else -(-length // self.window)
-        self.sides = 1 if is_causal else 2
-        self.span = self.block + self.sides * self.window
+    window: int | tf.Tensor
+    length: int | tf.Tensor
+    key_length: int | tf.Tensor
+    offset: int | tf.Tensor
+    is_causal: bool
 
-    def of_queries(self, x):
-        """`[B, H, T, D]` as `[B, H, N, b, D]`, with zeros after the end."""
-        batch_size, heads, _, width = ops.shape(x)
-        missing = self.num_blocks * self.block - self.length
-        padded = tf.pad(x, [[0, 0], [0, 0], [0, missing], [0, 0]])
-        return ops.reshape(padded, (batch_size, heads, self.num_blocks, self.block, width))
+    def __post_init__(self) -> None:
+        # A few queries, such as those of a cached step, are one block of their own size.
+        self.is_one_block = isinstance(self.length, int) and self.length <= self.window
+        is_known = isinstance(self.key_length, int)
+        lower, higher = (min, max) if is_known else (ops.minimum, ops.maximum)
+        self.window = higher(lower(self.window, self.key_length), 1)
+        self.block = self.length if self.is_one_block else self.window
+        self.num_blocks = 1 if self.is_one_block else -(-self.length // self.window)
+        self.num_sides = 1 if self.is_causal else 2
+        self.span = self.block + self.num_sides * self.window
 
-    def to_queries(self, x):
-        """What `of_queries` does, undone."""
-        batch_size, heads, _, _, width = ops.shape(x)
-        joined = ops.reshape(x, (batch_size, heads, self.num_blocks * self.block, width))
-        return joined[:, :, : self.length]
+    def split_queries(self, x: tf.Tensor) -> tf.Tensor:
+        """Returns `[B, H, T, D]` as `[B, H, N, b, D]`, padded with zeros at the end."""
+        return split_blocks(x, self.num_blocks, self.block)
 
-    def of_keys(self, x):
-        """The spans of keys or values: `[B, H, S, D]` as `[B, H, N, C, D]`."""
-        reach = self._reach(x, axis=2)
+    def join_queries(self, x: tf.Tensor) -> tf.Tensor:
+        """Returns `[B, H, N, b, D]` as `[B, H, T, D]`, without the padding."""
+        return join_blocks(x)[:, :, : self.length]
+
+    def take_keys(self, x: tf.Tensor) -> tf.Tensor:
+        """Returns the keys or values of each span: `[B, H, S, D]` to `[B, H, N, C, D]`."""
+        covered = self._cover(x, axis=2)
         if self.is_one_block:
-            return ops.expand_dims(reach, 2)
-        batch_size, heads, _, width = ops.shape(reach)
-        all_blocks = (batch_size, heads, self.num_blocks + self.sides, self.block, width)
-        blocks = ops.reshape(reach, all_blocks)
-        neighbors = [blocks[:, :, i : i + self.num_blocks] for i in range(1 + self.sides)]
+            return ops.expand_dims(covered, 2)
+        blocks = split_blocks(covered, self.num_blocks + self.num_sides, self.block)
+        neighbors = [blocks[:, :, i : i + self.num_blocks] for i in range(1 + self.num_sides)]
         return ops.concatenate(neighbors, axis=3)
 
-    def of_mask(self, mask):
-        """A mask broadcastable to `[B, H, T, S]` as one that is to `[B, H, N, b, C]`."""
+    def take_mask(self, mask: tf.Tensor) -> tf.Tensor:
+        """Returns the mask of the spans, broadcastable to `[B, H, N, b, C]`."""
         shape = ops.shape(mask)
         mask = tf.broadcast_to(mask, (*shape[:3], self.key_length))
         if mask.shape[2] == 1:
-            of_keys = self.of_keys(ops.swapaxes(mask, 2, 3))  # [B, H, N, C, 1]
-            return ops.swapaxes(of_keys, 3, 4)
+            by_span = self.take_keys(ops.swapaxes(mask, 2, 3))  # [B, H, N, C, 1]
+            return ops.swapaxes(by_span, 3, 4)
         rows = tf.broadcast_to(mask, (*shape[:2], self.length, self.key_length))
-        rows = self.of_queries(self._reach(rows, axis=3))  # [B, H, N, b, all within reach]
+        rows = self.split_queries(self._cover(rows, axis=3))  # [B, H, N, b, covered keys]
         columns = self._starts() + ops.arange(self.span, dtype="int32")  # [N, C]
         return _take_columns(rows, columns)
 
-    def is_near(self):
-        """Which keys of a span lie within the window of a query, boolean `[b, C]`."""
+    def in_window(self) -> tf.Tensor:
+        """Returns whether each key of a span is in the window of each query, boolean `[b, C]`."""
         queries = ops.expand_dims(ops.arange(self.block, dtype="int32"), 1)
         distance = ops.arange(self.span, dtype="int32") - self.window - queries
-        furthest = 0 if self.sides == 1 else self.window
+        furthest = 0 if self.num_sides == 1 else self.window
         return ops.logical_and(distance >= -self.window, distance <= furthest)
 
-    def to_keys(self, weights):
-        """Weights `[B, H, N, b, C]` as `[B, H, T, S]`, with zeros for all that is not near."""
+    def weights_of_keys(self, weights: tf.Tensor) -> tf.Tensor:
+        """Returns `[B, H, N, b, C]` as `[B, H, T, S]`, with zeros outside of the spans."""
         keys = ops.arange(self.key_length, dtype="int32") - self.offset + self.window
         columns = keys - self._starts()  # [N, S]
         is_inside = ops.logical_and(columns >= 0, columns < self.span)
-        placed = _take_columns(weights, ops.clip(columns, 0, self.span - 1))  # [B, H, N, b, S]
-        return self.to_queries(placed * ops.cast(ops.expand_dims(is_inside, 1), placed.dtype))
+        by_key = _take_columns(weights, ops.clip(columns, 0, self.span - 1))  # [B, H, N, b, S]
+        return self.join_queries(by_key * ops.cast(ops.expand_dims(is_inside, 1), by_key.dtype))
 
-    def _starts(self):
-        """Where each span begins among all that is reached, `[N, 1]`."""
+    def _starts(self) -> tf.Tensor:
+        """Returns the start of each span among the covered keys, `[N, 1]`."""
         return self.block * ops.expand_dims(ops.arange(self.num_blocks, dtype="int32"), 1)
 
-    def _reach(self, x, axis):
-        """What all spans together hold, from a window before the first query; zeros outside."""
+    def _cover(self, x: tf.Tensor, axis: int) -> tf.Tensor:
+        """Returns the keys of all spans, from a window before the first query; zeros outside."""
         blocks = self.num_blocks * self.block
         paddings = [[0, 0]] * 4
-        paddings[axis] = [self.window, blocks - self.length + (self.sides - 1) * self.window]
+        paddings[axis] = [self.window, blocks - self.length + (self.num_sides - 1) * self.window]
         begin, size = [0] * 4, list(ops.shape(x))
-        begin[axis], size[axis] = self.offset, blocks + self.sides * self.window
+        begin[axis], size[axis] = self.offset, blocks + self.num_sides * self.window
         return tf.slice(tf.pad(x, paddings), begin, size)
 
 
-def _take_columns(x, columns):
-    """For each of N blocks other columns: `[B, H, N, b, C]` and `[N, K]` give `[B, H, N, b, K]`."""
+def _take_columns(x: tf.Tensor, columns: tf.Tensor) -> tf.Tensor:
+    """Returns columns `[N, K]` of N blocks `[B, H, N, b, C]` as `[B, H, N, b, K]`."""
     taken = tf.gather(tf.transpose(x, [2, 0, 1, 3, 4]), columns, axis=4, batch_dims=1)
     return tf.transpose(taken, [1, 2, 0, 3, 4])

@@ -1,30 +1,257 @@
-"""Attention that scores every query against every key and mixes the values by softmax."""
+"""Base classes and registry of the attention mechanisms."""
+
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 import keras
 import tensorflow as tf
 from keras import ops
 
 from keras_transformer._utils.checks import require_choice, require_rate
+from keras_transformer._utils.configuration import ConfiguredLayer
+from keras_transformer._utils.errors import UserError
+from keras_transformer._utils.registry import Kind, register
+from keras_transformer._utils.types import Shape
 from keras_transformer.layers.dropout import Dropout
-from keras_transformer.layers.registry import register
 
-MECHANISMS = {}
+#: The registered attention mechanisms by name.
+MECHANISMS: dict[str, type["AttentionMechanism"]] = {}
+
+# Added to the score of a masked key. It is finite, so that a query without any visible key gives no
+# NaN, and so low that exp() of it is exactly 0 beside any visible score.
+MASKED_SCORE = -1e9
+
+# Uses that a mechanism may not support, as they appear in error messages. The use "causal" belongs
+# to the class attribute `supports_causal`, and so on.
+_USES = {
+    "causal": "hide later positions from a query (causal attention)",
+    "cache": "decode step by step with a KV cache",
+    "cross": "attend from one sequence to another (cross-attention)",
+    "packing": "attend within documents that are packed into one row",
+    "query_masks": "take a mask that differs between queries, only a key mask [B, 1, 1, S]",
+    "coverage": "use coverage, which is added to the keys: it does not read keys",
+    "relations": "read relations between tokens, such as distances in a tree",
+}
 
 
-def register_mechanism(name):
-    """Decorator: makes an `AttentionMechanism` known by `name` to layers, recipes and tests."""
+def register_mechanism(name: str) -> Callable[[Kind], Kind]:
+    """Returns a decorator that registers an `AttentionMechanism` by `name`."""
     return register(MECHANISMS, name)
 
 
-def make_mechanism(mechanism, dropout=0.0, **kwargs):
-    """Returns a new mechanism: of the registered name, or like the instance given.
+class AttentionMechanism(ConfiguredLayer):
+    """Base of the attention mechanisms: from queries, keys and values to a context.
+
+    A mechanism is one file in this folder. It registers a name, declares in class attributes what
+    it supports, owns its weights, and implements `call`. A mechanism that scores every query
+    against every key derives from `SoftmaxAttention` and implements only `compute_scores`.
+
+    Shapes: B batch, H heads, T queries, S keys, D size of a head.
 
     Args:
-        mechanism: a registered name, or an `AttentionMechanism` (or its serialized form) whose
-            settings, never its weights, are taken over, so that one instance can describe every
+        dropout: Float. Dropout rate of the attention weights. Default 0.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
+
+    Call arguments:
+        query: Projected queries `[B, H, T, D]`.
+        key: Projected keys `[B, H, S, D]`, or the result of `precompute_keys`.
+        value: Projected values `[B, H, S, D]`; their size may differ from that of the keys.
+        attention_mask: Boolean, True = attend, of rank 4 and broadcastable to `[B, H, T, S]`. A
+            key mask is `[B, 1, 1, S]`, so that no mechanism has to store T·S values. Optional.
+        query_offset: Position of the first query among the keys: 0, or the number of positions
+            already in the KV cache. Default 0.
+        use_causal_mask: Boolean. Whether a query sees only keys up to its own position. Default
+            False.
+        return_attention_scores: Boolean. Whether to return the attention weights as well. Default
+            False.
+        training: Boolean. Whether dropout is applied.
+        relations: Integers `[B, T, S]`, the relation of each query to each key, such as their
+            distance in a tree. Only for mechanisms with `supports_relations`.
+
+    Returns:
+        The context `[B, H, T, D]`; with `return_attention_scores`, a tuple of the context and the
+        attention weights `[B, H, T, S]`. A query without any visible key gets a context and weights
+        of zero.
+    """
+
+    #: Name by which the mechanism is registered.
+    registered_name: ClassVar[str | None] = None
+    #: Whether `use_causal_mask` is possible. Decoders need it.
+    supports_causal: ClassVar[bool] = True
+    #: Whether keys and values can come from a KV cache. Step-by-step decoding needs it.
+    supports_cache: ClassVar[bool] = True
+    #: Whether queries and keys can belong to different sequences.
+    supports_cross: ClassVar[bool] = True
+    #: Whether a row can hold several documents, each with positions from 0.
+    supports_packing: ClassVar[bool] = True
+    #: Whether the mask can differ between queries. If not, it must be a key mask `[B, 1, 1, S]`.
+    supports_query_masks: ClassVar[bool] = True
+    #: Whether coverage can be added to the keys.
+    supports_coverage: ClassVar[bool] = True
+    #: Whether `call` takes `relations`.
+    supports_relations: ClassVar[bool] = False
+    #: Whether the mechanism encodes positions, so that the embeddings need no position encoding.
+    encodes_positions: ClassVar[bool] = False
+    #: Whether the number of keys is limited by a constructor argument `max_length`.
+    has_max_length: ClassVar[bool] = False
+    #: Whether the mechanism reads keys. If not, no keys are projected and `key` is the values.
+    reads_keys: ClassVar[bool] = True
+    #: Whether the query at the last position sees all keys even with a causal mask. If so, a cached
+    #: step with one query leaves the mask out.
+    last_query_sees_all_keys: ClassVar[bool] = True
+
+    def __init__(self, dropout: float = 0.0, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.dropout: float = require_rate("dropout", dropout)
+        self.dropout_layer: Dropout = Dropout(self.dropout, dtype=self.dtype_policy)
+
+    def build(self, query_shape: Shape, key_shape: Shape, value_shape: Shape) -> None:
+        """Creates the weights; here there are none."""
+
+    def add_positions(
+        self, query: tf.Tensor, key: tf.Tensor, offset: int | tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns queries and keys `[B, H, T, D]` with positions encoded; here they are unchanged.
+
+        `MultiHeadAttention` calls this before keys enter the KV cache, so that each key is
+        processed once. `offset` is the position of the first query and key.
+        """
+        return query, key
+
+    def precompute_keys(self, key: tf.Tensor) -> Any:
+        """Returns the part of the scores that depends on the keys alone; here the keys themselves.
+
+        A recurrent decoder makes each query from the result of the previous one, so it computes
+        this part once for all queries. `call` takes the result, a nest of tensors `[B, H, S, …]`,
+        in place of the keys. The function must be linear: coverage is added to precomputed keys.
+        """
+        return key
+
+    def attend(
+        self, scores: tf.Tensor, mask: tf.Tensor, value: tf.Tensor, training: bool | None
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns the context and the weights of scores `[…, T, S]` and values `[…, S, D]`.
+
+        A query without any visible key gets a context and weights of zero.
+        """
+        scores = at_least_float32(scores)
+        scores = scores + ops.where(mask, ops.cast(0, scores.dtype), MASKED_SCORE)
+        sees_any = ops.cast(ops.any(mask, axis=-1, keepdims=True), scores.dtype)
+        weights = ops.cast(tf.nn.softmax(scores) * sees_any, self.compute_dtype)
+        return tf.matmul(self.dropout_layer(weights, training=training), value), weights
+
+    def require_support(self, **uses: bool) -> None:
+        """Raises a `UserError` if the mechanism does not support one of the required uses.
+
+        The error names the mechanisms that support all of them.
+
+        Args:
+            **uses: Whether each use is required: `causal`, `cache`, `cross`, `packing`,
+                `query_masks`, `coverage`, `relations`.
+        """
+        required = [use for use, is_required in uses.items() if is_required]
+        missing = [use for use in required if not getattr(self, f"supports_{use}")]
+        if missing:
+            able = ", ".join(
+                repr(name)
+                for name, kind in sorted(MECHANISMS.items())
+                if all(getattr(kind, f"supports_{each}") for each in required)
+            )
+            name = self.registered_name or type(self).__name__
+            raise UserError(
+                f"The attention mechanism {name!r} cannot {_USES[missing[0]]}.",
+                fix=f"Use one of {able}.",
+            )
+
+    def compute_output_spec(
+        self, query: Any, key: Any, value: Any, return_attention_scores: bool = False, **kwargs: Any
+    ) -> Any:
+        shape = self.compute_output_shape(query.shape, key.shape, value.shape)
+        context = keras.KerasTensor(shape, dtype=self.compute_dtype)
+        weights = keras.KerasTensor((*query.shape[:3], key.shape[2]), dtype=self.compute_dtype)
+        return (context, weights) if return_attention_scores else context
+
+    def compute_output_shape(
+        self, query_shape: Shape, key_shape: Shape, value_shape: Shape
+    ) -> Shape:
+        return (*query_shape[:3], value_shape[-1])
+
+
+class SoftmaxAttention(AttentionMechanism):
+    """Base of the dense mechanisms: scores, a masked softmax, a weighted sum of the values.
+
+    A subclass implements `compute_scores`. It may also override `compute_weights`, to normalize
+    scores differently, `combine_values`, to add something to the values, and `look_up_relations`,
+    whose results both `compute_scores` and `combine_values` receive as further arguments.
+
+    Args:
+        dropout: Float. Dropout rate of the attention weights. Default 0.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
+    """
+
+    def look_up_relations(
+        self, query: tf.Tensor, key: tf.Tensor, relations: tf.Tensor | None
+    ) -> dict[str, Any]:
+        """Returns what scores and values need of the relations `[B, T, S]`; here nothing."""
+        self.require_support(relations=relations is not None)
+        return {}
+
+    def compute_scores(
+        self, query: tf.Tensor, key: Any, query_offset: int | tf.Tensor
+    ) -> tf.Tensor:
+        """Returns the scores `[B, H, T, S]` of queries `[B, H, T, D]` and keys `[B, H, S, D]`."""
+        raise NotImplementedError(f"{type(self).__name__} must implement `compute_scores`.")
+
+    def compute_weights(self, scores: tf.Tensor) -> tf.Tensor:
+        """Returns the attention weights `[B, H, T, S]` of scores; masked scores are very low."""
+        return ops.cast(tf.nn.softmax(scores), self.compute_dtype)
+
+    def combine_values(
+        self, weights: tf.Tensor, value: tf.Tensor, query_offset: int | tf.Tensor
+    ) -> tf.Tensor:
+        """Returns the context `[B, H, T, D]` of weights `[B, H, T, S]`, values `[B, H, S, D]`."""
+        return tf.matmul(weights, value)
+
+    def call(
+        self,
+        query: tf.Tensor,
+        key: Any,
+        value: tf.Tensor,
+        attention_mask: tf.Tensor | None = None,
+        query_offset: int | tf.Tensor = 0,
+        use_causal_mask: bool = False,
+        return_attention_scores: bool = False,
+        training: bool | None = None,
+        relations: tf.Tensor | None = None,
+    ) -> Any:
+        extra = self.look_up_relations(query, key, relations)
+        scores = at_least_float32(self.compute_scores(query, key, query_offset, **extra))
+        mask = attention_mask
+        if use_causal_mask:
+            is_past = relative_positions(query, key, query_offset) <= 0
+            mask = is_past if mask is None else ops.logical_and(mask, is_past)
+        if mask is not None:
+            scores = scores + ops.where(mask, ops.cast(0, scores.dtype), MASKED_SCORE)
+        weights = self.compute_weights(scores)
+        dropped = self.dropout_layer(weights, training=training)
+        context = self.combine_values(dropped, value, query_offset, **extra)  # [B, H, T, D]
+        if attention_mask is not None:  # with a causal mask alone every query sees some key
+            sees_any = ops.cast(ops.any(mask, axis=-1, keepdims=True), self.compute_dtype)
+            context, weights = context * sees_any, weights * sees_any
+        return (context, weights) if return_attention_scores else context
+
+
+def make_mechanism(
+    mechanism: str | dict[str, Any] | AttentionMechanism, dropout: float = 0.0, **kwargs: Any
+) -> AttentionMechanism:
+    """Returns a new mechanism, by registered name or with the config of an instance.
+
+    Args:
+        mechanism: A registered name, or an `AttentionMechanism` or its serialized form. The config
+            of an instance is cloned, never its weights, so that one instance can configure every
             block of a model.
-        dropout: rate on the attention weights; 0 leaves an instance's own.
-        **kwargs: for the new layer, such as `name` and `dtype`.
+        dropout: Dropout rate of the attention weights; 0 keeps the rate of an instance.
+        **kwargs: Arguments of the new layer, such as `name` and `dtype`.
     """
     if isinstance(mechanism, dict):
         mechanism = keras.saving.deserialize_keras_object(mechanism)
@@ -36,268 +263,55 @@ def make_mechanism(mechanism, dropout=0.0, **kwargs):
     return kind(dropout=dropout, **kwargs)
 
 
-def serialize_mechanism(mechanism):
-    """A mechanism's settings as `make_mechanism` takes them, without what building it added."""
+def serialize_mechanism(mechanism: AttentionMechanism) -> dict[str, Any]:
+    """Returns the serialized form that `make_mechanism` takes, without the build config."""
     config = keras.saving.serialize_keras_object(mechanism)
     config.pop("build_config", None)
     return config
 
 
-def is_query_mask(attention_mask):
-    """Whether a mask of rank 3 or 4 differs from query to query.
-
-    It does if it is not known to have one row for all of them.
-    """
+def is_query_mask(attention_mask: Any) -> bool:
+    """Returns whether a mask may differ between queries: their axis is not known to have size 1."""
     return attention_mask is not None and attention_mask.shape[-2] != 1
 
 
-class AttentionMechanism(keras.layers.Layer):
-    """Base of everything that lets queries look at keys and gather values.
+def relative_positions(query: Any, key: Any, query_offset: int | tf.Tensor) -> tf.Tensor:
+    """Returns the position of each key minus that of each query, int32 `[T, S]`.
 
-    A mechanism is one file in this folder. It registers a name, says what it can do in the class
-    attributes below, owns any weights of its own, and implements `call`. Mechanisms that score
-    every query against every key derive from `SoftmaxAttention` and implement `score` alone.
-
-    Args:
-        dropout: rate at which attention weights are dropped in training.
-
-    Call arguments:
-        query: `[B, H, T, D]`, projected.
-        key, value: `[B, H, S, D]`, projected; keys may have gone through `prepare`.
-        attention_mask: boolean, True = attend, of rank 4 and broadcastable to `[B, H, T, S]`. A
-            mask of padding is `[B, 1, 1, S]`, so that no mechanism need hold T·S of anything.
-        query_offset: position of the first query among the keys: 0, or the steps already decoded.
-        use_causal_mask: whether a query sees only keys up to its own position.
-        return_attention_scores: whether to return the weights as well.
-        relations: only of mechanisms that read them: int32 `[B, T, S]`, how query and key are
-            related, such as their distance in a tree.
-
-    Returns:
-        context `[B, H, T, D]`; with `return_attention_scores`, also weights `[B, H, T, S]`. A query that may
-        attend to nothing gets a context and weights of zero.
-    """
-
-    #: The name it is registered by.
-    registered_name = None
-    #: May it be told to hide the future? Needed for decoders.
-    supports_causal = True
-    #: May keys and values come step by step from a cache? Needed for decoding.
-    supports_cache = True
-    #: May queries and keys belong to two different sequences?
-    supports_cross = True
-    #: May a row hold several documents, each with positions from 0 on?
-    supports_packing = True
-    #: May the mask differ from query to query? If not, it hides keys from all: `[B, 1, 1, S]`.
-    supports_query_masks = True
-    #: Does it tell positions apart by itself, so that embeddings need none?
-    encodes_positions = False
-    #: Does it have an end, given as `max_length`?
-    is_bounded = False
-    #: Does it look at keys? If not, there is no need to project any: it gets the values as keys.
-    reads_keys = True
-    #: May it be told how queries and keys are related, as `relations`?
-    reads_relations = False
-    #: Is there nothing to hide from the latest of all positions? If so, a step of one query from a
-    #: cache is not told to hide the future.
-    latest_sees_all = True
-
-    def __init__(self, dropout=0.0, **kwargs):
-        super().__init__(**kwargs)
-        self.dropout = require_rate("dropout", dropout)
-        self.dropout_layer = Dropout(self.dropout, dtype=self.dtype_policy)
-
-    def build(self, query_shape, key_shape, value_shape):
-        self.built = True
-
-    def place(self, query, key, offset):
-        """Marks fresh queries and keys `[B, H, T, D]` with their positions, from `offset` on.
-
-        Called before keys enter a cache, so that what is done here is done once for each key.
-        """
-        return query, key
-
-    def prepare(self, key):
-        """What scores need of keys `[B, H, S, D]` alone, so that it is done once for many queries.
-
-        A recurrent decoder's queries come one after the other, each made from what the one before
-        it found. What is prepared is taken by `call` in place of keys. It is linear in them: what
-        is added to a key may as well be prepared, and be added then.
-
-        Returns:
-            a nest of tensors `[B, H, S, …]`.
-        """
-        return key
-
-    def call(
-        self,
-        query,
-        key,
-        value,
-        attention_mask=None,
-        query_offset=0,
-        use_causal_mask=False,
-        return_attention_scores=False,
-        training=None,
-    ):
-        raise NotImplementedError(f"{type(self).__name__} must implement `call`.")
-
-    def check_use(
-        self,
-        is_causal=False,
-        is_cached=False,
-        is_cross=False,
-        is_packed=False,
-        has_query_mask=False,
-        has_marked_keys=False,
-        has_relations=False,
-    ):
-        """Raises `ValueError` when asked for what this mechanism cannot do."""
-        wanted = {
-            "supports_causal": (is_causal, "hide the future from a query (causal use)"),
-            "supports_cache": (is_cached, "decode step by step from a cache"),
-            "supports_cross": (is_cross, "attend from one sequence to another (cross attention)"),
-            "supports_packing": (is_packed, "attend within documents packed into one row"),
-            "supports_query_masks": (
-                has_query_mask,
-                "take a mask that differs from query to query, only one of keys, [B, 1, 1, S]",
-            ),
-            "reads_keys": (has_marked_keys, "see what marks a key (coverage): it looks at none"),
-            "reads_relations": (
-                has_relations,
-                "read relations between tokens, such as distances in a tree",
-            ),
-        }
-        needed = [attribute for attribute, (is_wanted, _) in wanted.items() if is_wanted]
-        for attribute, (is_wanted, what) in wanted.items():
-            if is_wanted and not getattr(self, attribute):
-                able = ", ".join(
-                    repr(name)
-                    for name, kind in sorted(MECHANISMS.items())
-                    if all(getattr(kind, other) for other in needed)
-                )
-                raise ValueError(
-                    f"The attention mechanism {self.registered_name or type(self).__name__!r} "
-                    f"cannot {what}. "
-                    f"Use one of {able}."
-                )
-
-    def compute_output_spec(self, query, key, value, return_attention_scores=False, **kwargs):
-        context = keras.KerasTensor(
-            self.compute_output_shape(query.shape, key.shape, value.shape), dtype=self.compute_dtype
-        )
-        if not return_attention_scores:
-            return context
-        weights_shape = (*query.shape[:3], key.shape[2])
-        return context, keras.KerasTensor(weights_shape, dtype=self.compute_dtype)
-
-    def compute_output_shape(self, query_shape, key_shape, value_shape):
-        return (*query_shape[:3], value_shape[-1])
-
-    def get_config(self):
-        return {**super().get_config(), "dropout": self.dropout}
-
-
-# Added to the score of a hidden key. Finite, so that a row with nothing to see gives no NaN; large
-# enough that exp() of it is exactly 0 beside any visible score.
-HIDDEN = -1e9
-
-
-def distances(query, key, query_offset):
-    """Position of each key less that of each query, int32 `[T, S]`; above 0 lies the future.
-
-    Args:
-        query: any tensor `[B, H, T, …]`.
-        key: any tensor `[B, H, S, …]`.
-        query_offset: position of the first query.
+    `query` and `key` are any tensors `[B, H, T, …]` and `[B, H, S, …]`.
     """
     queries = query_offset + ops.arange(ops.shape(query)[2], dtype="int32")
     keys = ops.arange(ops.shape(key)[2], dtype="int32")
     return ops.expand_dims(keys, 0) - ops.expand_dims(queries, 1)
 
 
-def full_precision(scores):
-    """Scores in float32 at least: a softmax over many of them is not for half precision."""
-    return ops.cast(scores, keras.backend.result_type(scores.dtype, "float32"))
+def at_least_float32(x: tf.Tensor) -> tf.Tensor:
+    """Returns the tensor in float32, or in float64 if it is that already.
 
-
-def softmax_of_visible(scores, visible):
-    """Softmax of scores `[…, S]` over what is visible, in full precision; zeros where nothing is.
-
-    Args:
-        scores: of any floating-point type.
-        visible: boolean, broadcastable to the scores.
+    A softmax over many scores is too imprecise in half precision.
     """
-    scores = full_precision(scores)
-    scores = scores + ops.where(visible, ops.cast(0, scores.dtype), HIDDEN)
-    sees_any = ops.any(visible, axis=-1, keepdims=True)
-    return tf.nn.softmax(scores) * ops.cast(sees_any, scores.dtype)
+    return ops.cast(x, keras.backend.result_type(x.dtype, "float32"))
 
 
-class SoftmaxAttention(AttentionMechanism):
-    """Base of the dense mechanisms: scores, softmax over what may be seen, weighted sum of values.
+def split_blocks(x: tf.Tensor, num_blocks: int | tf.Tensor, size: int | tf.Tensor) -> tf.Tensor:
+    """Returns `[B, H, T, D]` as `[B, H, num_blocks, size, D]`, padded with zeros at the end."""
+    batch_size, num_heads, length, last = ops.shape(x)
+    padded = tf.pad(x, [[0, 0], [0, 0], [0, num_blocks * size - length], [0, 0]])
+    return ops.reshape(padded, (batch_size, num_heads, num_blocks, size, last))
 
-    A subclass implements `score`; one whose positions also mark the values overrides `mix`. What
-    else it takes in its `call` it hands to `attend`, and gets it in both.
-    """
 
-    def score(self, query, key, query_offset):
-        """Scores `[B, H, T, S]` of queries `[B, H, T, D]` against keys `[B, H, S, D]`."""
-        raise NotImplementedError(f"{type(self).__name__} must implement `score`.")
+def join_blocks(x: tf.Tensor) -> tf.Tensor:
+    """Returns `[B, H, N, b, D]` as `[B, H, N·b, D]`."""
+    batch_size, num_heads, num_blocks, size, last = ops.shape(x)
+    return ops.reshape(x, (batch_size, num_heads, num_blocks * size, last))
 
-    def mix(self, weights, value, query_offset):
-        """Context `[B, H, T, D]` from weights `[B, H, T, S]` and values `[B, H, S, D]`."""
-        return tf.matmul(weights, value)
 
-    def call(
-        self,
-        query,
-        key,
-        value,
-        attention_mask=None,
-        query_offset=0,
-        use_causal_mask=False,
-        return_attention_scores=False,
-        training=None,
-    ):
-        return self.attend(
-            query,
-            key,
-            value,
-            attention_mask,
-            query_offset,
-            use_causal_mask,
-            return_attention_scores,
-            training,
-        )
-
-    def weigh(self, scores):
-        """The weights `[B, H, T, S]` of scores in which what is hidden has next to nothing."""
-        return ops.cast(tf.nn.softmax(scores), self.compute_dtype)
-
-    def attend(
-        self,
-        query,
-        key,
-        value,
-        attention_mask=None,
-        query_offset=0,
-        use_causal_mask=False,
-        return_attention_scores=False,
-        training=None,
-        **marks,
-    ):
-        """What `call` returns; `marks` go to `score` and `mix`."""
-        scores = full_precision(self.score(query, key, query_offset, **marks))
-        mask = attention_mask
-        if use_causal_mask:
-            is_past = distances(query, key, query_offset) <= 0
-            mask = is_past if mask is None else ops.logical_and(mask, is_past)
-        if mask is not None:
-            scores = scores + ops.where(mask, ops.cast(0, scores.dtype), HIDDEN)
-        weights = self.weigh(scores)
-        dropped = self.dropout_layer(weights, training=training)
-        context = self.mix(dropped, value, query_offset, **marks)  # [B, H, T, D]
-        if attention_mask is not None:  # a causal mask alone leaves every query something to see
-            sees_any = ops.cast(ops.any(mask, axis=-1, keepdims=True), self.compute_dtype)
-            context, weights = context * sees_any, weights * sees_any
-        return (context, weights) if return_attention_scores else context
+def require_length(length: int | tf.Tensor, maximum: int, problem: str, fix: str) -> Any:
+    """Returns a length that is at most `maximum`; a tensor is checked when the graph runs."""
+    if isinstance(length, int):
+        if length > maximum:
+            raise UserError(f"{problem}: {length}.", fix=fix)
+        return length
+    check = tf.debugging.Assert(length <= maximum, [f"{problem}. {fix}", length])
+    with tf.control_dependencies([check]):
+        return tf.identity(length)

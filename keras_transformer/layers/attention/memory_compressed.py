@@ -1,41 +1,45 @@
-"""Attention to keys and values that a strided convolution has made fewer."""
+"""Memory-compressed attention: a strided convolution reduces the number of keys and values."""
+
+from typing import Any
 
 import keras
 import tensorflow as tf
 from keras import ops
 
 from keras_transformer._utils.checks import require_positive_integer
+from keras_transformer._utils.types import Shape
 from keras_transformer.layers.attention.mechanism import (
     AttentionMechanism,
     is_query_mask,
     register_mechanism,
-    softmax_of_visible,
+    split_blocks,
 )
 
 
 @register_mechanism("memory_compressed")
 @keras.saving.register_keras_serializable(package="keras_transformer")
 class MemoryCompressedAttention(AttentionMechanism):
-    """Each block of `factor` keys, and of values, becomes one by a learned convolution.
+    """Attention to keys and values of which a learned convolution compresses each block to one.
 
-    Liu et al. 2018, "Generating Wikipedia by Summarizing Long Sequences", section 4.2.4. Scores are
-    a `factor` fewer; they still grow with T·S. Keys that are hidden count as zeros, and a block of
-    nothing else is hidden itself. The two kernels are shared by the heads and have no biases.
+    Liu et al. 2018, "Generating Wikipedia by Summarizing Long Sequences", section 4.2.4. There are
+    fewer scores by `factor`; they still grow with T·S. Masked keys count as zeros, and a block of
+    only masked keys is masked. The heads share the two kernels, which have no biases.
 
-    In causal use a query sees the blocks that are complete at its position: not the newest
-    `factor - 1` positions at most, and the first `factor - 1` queries see nothing. (The paper puts
-    layers of local attention between.) From a cache, all keys are compressed anew at each step.
+    With a causal mask a query sees the blocks that are complete at its position. It does not see up
+    to `factor - 1` latest positions, and the first `factor - 1` queries see nothing. (The paper
+    alternates with layers of local attention.) With a KV cache, all keys are compressed again at
+    each step.
 
-    The weights returned spread the weight of a block evenly over those of its keys that may be
-    seen.
+    The attention weights that are returned distribute the weight of a block evenly over its visible
+    keys.
 
     Args:
-        factor: keys in a block: size and stride of the convolution. The paper's 3.
-        kernel_initializer: of the two `[factor, D, D]` kernels.
-
-    Other arguments and call arguments: see `AttentionMechanism`.
-
-    Example:
+        factor: Integer. Number of keys in a block: size and stride of the convolution. Default 3,
+            as in the paper.
+        kernel_initializer: Initializer of the two `[factor, D, D]` kernels. Default
+            "glorot_uniform".
+        dropout: Float. Dropout rate of the attention weights. Default 0.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     >>> states = keras.Input((4, None, 16))
     >>> context = MemoryCompressedAttention()(states, states, states, use_causal_mask=True)
@@ -44,88 +48,78 @@ class MemoryCompressedAttention(AttentionMechanism):
     """
 
     supports_query_masks = False
-    latest_sees_all = False
+    last_query_sees_all_keys = False
 
-    def __init__(self, factor=3, kernel_initializer="glorot_uniform", **kwargs):
-        super().__init__(**kwargs)
-        self.factor = require_positive_integer("factor", factor)
-        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+    def __init__(
+        self,
+        factor: int = 3,
+        kernel_initializer: Any = "glorot_uniform",
+        dropout: float = 0.0,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(dropout=dropout, **kwargs)
+        self.factor: int = require_positive_integer("factor", factor)
+        self.kernel_initializer: Any = keras.initializers.get(kernel_initializer)
 
-    def build(self, query_shape, key_shape, value_shape):
-        for name, width in (("key", key_shape[-1]), ("value", value_shape[-1])):
-            kernel = self.add_weight(
-                name=f"{name}_kernel",
-                shape=(self.factor, width, width),
-                # Cloned: an initializer with a seed would give the same numbers to both.
-                initializer=self.kernel_initializer.clone(),
-            )
-            setattr(self, f"{name}_kernel", kernel)
-        self.built = True
+    def build(self, query_shape: Shape, key_shape: Shape, value_shape: Shape) -> None:
+        shapes = [(self.factor, shape[-1], shape[-1]) for shape in (key_shape, value_shape)]
+        # Cloned: an initializer with a seed would give the same values to both.
+        clone = self.kernel_initializer.clone
+        self.key_kernel: keras.Variable = self.new_weight("key_kernel", shapes[0], clone())
+        self.value_kernel: keras.Variable = self.new_weight("value_kernel", shapes[1], clone())
 
     def call(
         self,
-        query,
-        key,
-        value,
-        attention_mask=None,
-        query_offset=0,
-        use_causal_mask=False,
-        return_attention_scores=False,
-        training=None,
-    ):
-        self.check_use(has_query_mask=is_query_mask(attention_mask))
+        query: tf.Tensor,
+        key: tf.Tensor,
+        value: tf.Tensor,
+        attention_mask: tf.Tensor | None = None,
+        query_offset: int | tf.Tensor = 0,
+        use_causal_mask: bool = False,
+        return_attention_scores: bool = False,
+        training: bool | None = None,
+    ) -> Any:
+        self.require_support(query_masks=is_query_mask(attention_mask))
         length = ops.shape(key)[2]
-        is_seen = ops.ones((1, 1, 1, length), dtype="bool")
+        is_visible = ops.ones((1, 1, 1, length), dtype="bool")
         if attention_mask is not None:
-            is_seen = ops.logical_and(is_seen, attention_mask)
-        is_seen = self._in_blocks(ops.swapaxes(is_seen, 2, 3))[..., 0]  # [B, 1, N, factor]
+            is_visible = ops.logical_and(is_visible, attention_mask)
+        is_visible = self._split_blocks(ops.swapaxes(is_visible, 2, 3))[..., 0]  # [B, 1, N, factor]
         scores = tf.matmul(
             query * query.shape[-1] ** -0.5,
-            self._compress(key, is_seen, self.key_kernel),
+            self._compress(key, is_visible, self.key_kernel),
             transpose_b=True,
         )  # [B, H, T, N]
-        visible = ops.expand_dims(ops.any(is_seen, axis=-1), 2)  # [B, 1, 1, N]
+        mask = ops.expand_dims(ops.any(is_visible, axis=-1), 2)  # [B, 1, 1, N]
         if use_causal_mask:
             ends = ops.arange(1, ops.shape(scores)[3] + 1, dtype="int32") * self.factor - 1
             positions = query_offset + ops.arange(ops.shape(query)[2], dtype="int32")
             is_complete = ops.expand_dims(ends, 0) <= ops.expand_dims(positions, 1)  # [T, N]
-            visible = ops.logical_and(visible, is_complete)
-        weights = ops.cast(softmax_of_visible(scores, visible), self.compute_dtype)
-        dropped = self.dropout_layer(weights, training=training)
-        context = tf.matmul(dropped, self._compress(value, is_seen, self.value_kernel))
-        return (
-            (context, self._spread(weights, is_seen, length))
-            if return_attention_scores
-            else context
-        )
+            mask = ops.logical_and(mask, is_complete)
+        values = self._compress(value, is_visible, self.value_kernel)
+        context, weights = self.attend(scores, mask, values, training)
+        if not return_attention_scores:
+            return context
+        return context, self._weights_of_keys(weights, is_visible, length)
 
-    def _in_blocks(self, x):
-        """`[B, H, S, …]` as `[B, H, N, factor, …]`, with zeros after the end."""
-        batch_size, heads, length, width = ops.shape(x)
-        missing = -length % self.factor
-        padded = tf.pad(x, [[0, 0], [0, 0], [0, missing], [0, 0]])
-        num_blocks = (length + missing) // self.factor
-        return ops.reshape(padded, (batch_size, heads, num_blocks, self.factor, width))
+    def _split_blocks(self, x: tf.Tensor) -> tf.Tensor:
+        """Returns `[B, H, S, D]` as `[B, H, N, factor, D]`, padded with zeros at the end."""
+        return split_blocks(x, -(-ops.shape(x)[2] // self.factor), self.factor)
 
-    def _compress(self, x, is_seen, kernel):
-        """Keys or values `[B, H, S, D]` as `[B, H, N, D]`."""
-        blocks = self._in_blocks(x)  # [B, H, N, factor, D]
-        blocks = ops.where(ops.expand_dims(is_seen, -1), blocks, ops.zeros_like(blocks))
+    def _compress(self, x: tf.Tensor, is_visible: tf.Tensor, kernel: Any) -> tf.Tensor:
+        """Returns one key or value for each block: `[B, H, S, D]` to `[B, H, N, D]`."""
+        blocks = self._split_blocks(x)  # [B, H, N, factor, D]
+        blocks = ops.where(ops.expand_dims(is_visible, -1), blocks, ops.zeros_like(blocks))
         kernel = ops.cast(kernel, self.compute_dtype)
         return tf.einsum("bhnfd,fde->bhne", blocks, kernel)
 
-    def _spread(self, weights, is_seen, length):
-        """Weights of blocks `[B, H, T, N]` as weights of keys `[B, H, T, S]`."""
-        is_seen = ops.cast(is_seen, weights.dtype)
-        shares = is_seen / ops.maximum(ops.sum(is_seen, axis=-1, keepdims=True), 1)
-        spread = ops.expand_dims(weights, -1) * ops.expand_dims(shares, 2)  # [B, H, T, N, factor]
-        batch_size, heads, queries, num_blocks, factor = ops.shape(spread)
-        spread = ops.reshape(spread, (batch_size, heads, queries, num_blocks * factor))
-        return spread[..., :length]
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "factor": self.factor,
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-        }
+    def _weights_of_keys(
+        self, weights: tf.Tensor, is_visible: tf.Tensor, length: int | tf.Tensor
+    ) -> tf.Tensor:
+        """Returns weights of blocks `[B, H, T, N]` as weights of keys `[B, H, T, S]`."""
+        is_visible = ops.cast(is_visible, weights.dtype)
+        shares = is_visible / ops.maximum(ops.sum(is_visible, axis=-1, keepdims=True), 1)
+        by_key = ops.expand_dims(weights, -1) * ops.expand_dims(shares, 2)  # [B, H, T, N, factor]
+        batch_size, num_heads, queries, num_blocks = ops.shape(weights)
+        shape = (batch_size, num_heads, queries, num_blocks * self.factor)
+        return ops.reshape(by_key, shape)[..., :length]

@@ -1,79 +1,82 @@
-"""Relations between tokens, such as distances in a tree, as learned vectors on keys and values."""
+"""Relative attention: learned vectors for distances in the text or in a tree."""
+
+from typing import Any, ClassVar
 
 import keras
 import tensorflow as tf
 from keras import ops
 
 from keras_transformer._utils.checks import require_positive_integer
+from keras_transformer._utils.types import Shape
 from keras_transformer.layers.attention.dot_product import ScaledDotProductAttention
 from keras_transformer.layers.attention.mechanism import (
-    distances,
-    full_precision,
+    at_least_float32,
     register_mechanism,
+    relative_positions,
 )
 
+#: The relation of two tokens without a distance, such as tokens outside of any tree.
+UNRELATED = 2**30
 
-class DistanceTables(ScaledDotProductAttention):
+
+class RelativeAttention(ScaledDotProductAttention):
     """Base of the mechanisms that add a vector for a distance to the key and to the value.
 
-    It owns two tables, `key_distances` and `value_distances`, each with a row for every distance
-    from `-max_distance` to `max_distance`, in this order, and `further_rows`.
+    The layer owns two tables, `key_distances` and `value_distances`. Each has a row for every
+    distance from `-max_distance` to `max_distance`, in this order, followed by `num_extra_rows`.
 
     Args:
-        max_distance: distances beyond it share one vector.
-        embeddings_initializer: of the two tables.
-
-    Other arguments and call arguments: see `AttentionMechanism`.
+        max_distance: Integer. Longer distances share one vector. Default 16.
+        embeddings_initializer: Initializer of the two tables. Default "glorot_uniform".
+        dropout: Float. Dropout rate of the attention weights. Default 0.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
     """
 
-    #: Rows of the tables for what is no distance.
-    further_rows = 0
+    #: Number of rows of each table that do not belong to a distance.
+    num_extra_rows: ClassVar[int] = 0
 
-    def __init__(self, max_distance=16, embeddings_initializer="glorot_uniform", **kwargs):
-        super().__init__(**kwargs)
-        self.max_distance = require_positive_integer("max_distance", max_distance)
-        self.embeddings_initializer = keras.initializers.get(embeddings_initializer)
+    def __init__(
+        self,
+        max_distance: int = 16,
+        embeddings_initializer: Any = "glorot_uniform",
+        dropout: float = 0.0,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(dropout=dropout, **kwargs)
+        self.max_distance: int = require_positive_integer("max_distance", max_distance)
+        self.embeddings_initializer: Any = keras.initializers.get(embeddings_initializer)
 
     @property
-    def num_rows(self):
-        """How many rows each table has."""
-        return 2 * self.max_distance + 1 + self.further_rows
+    def num_rows(self) -> int:
+        """Number of rows of each table."""
+        return 2 * self.max_distance + 1 + self.num_extra_rows
 
-    def build(self, query_shape, key_shape, value_shape):
-        for name, width in (("key", key_shape[-1]), ("value", value_shape[-1])):
-            table = self.add_weight(
-                name=f"{name}_distances",
-                shape=(self.num_rows, width),
-                # Of its own: one initializer would give the same numbers to both.
-                initializer=self.embeddings_initializer.clone(),
-            )
-            setattr(self, f"{name}_distances", table)
-        self.built = True
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "max_distance": self.max_distance,
-            "embeddings_initializer": keras.initializers.serialize(self.embeddings_initializer),
-        }
+    def build(self, query_shape: Shape, key_shape: Shape, value_shape: Shape) -> None:
+        shapes = [(self.num_rows, shape[-1]) for shape in (key_shape, value_shape)]
+        # Cloned: an initializer with a seed would give the same values to both.
+        clone = self.embeddings_initializer.clone
+        self.key_distances: keras.Variable = self.new_weight("key_distances", shapes[0], clone())
+        self.value_distances: keras.Variable = self.new_weight(
+            "value_distances", shapes[1], clone()
+        )
 
 
 @register_mechanism("shaw")
 @keras.saving.register_keras_serializable(package="keras_transformer")
-class ShawAttention(DistanceTables):
-    """Adds a vector for the distance between query and key to the key and to the value.
+class ShawAttention(RelativeAttention):
+    """Attention with a vector for the distance between query and key on the key and the value.
 
-    Shaw et al. 2018, "Self-Attention with Relative Position Representations": scores are
+    Shaw et al. 2018, "Self-Attention with Relative Position Representations", section 3: scores are
     `q_i·(k_j + a_{j-i}) / sqrt(D)` and the context is the sum of `w_ij (v_j + b_{j-i})`, with
-    distances clipped to `±max_distance`. The two tables are shared by the heads.
+    distances clipped to `±max_distance`. The heads share the two tables.
 
     Args:
-        max_distance: distances beyond it share one vector. The paper uses 16 (base) and 8 (big).
-        embeddings_initializer: of the two `[2·max_distance + 1, D]` tables.
-
-    Other arguments and call arguments: see `AttentionMechanism`.
-
-    Example:
+        max_distance: Integer. Longer distances share one vector. Default 16, as in the paper's base
+            model; its big model has 8.
+        embeddings_initializer: Initializer of the two `[2·max_distance + 1, D]` tables. Default
+            "glorot_uniform".
+        dropout: Float. Dropout rate of the attention weights. Default 0.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     >>> states = keras.Input((4, None, 16))
     >>> context = ShawAttention(max_distance=8)(states, states, states)
@@ -84,53 +87,57 @@ class ShawAttention(DistanceTables):
     supports_cross = False
     encodes_positions = True
 
-    def score(self, query, key, query_offset):
-        table = self._look_up(self.key_distances, query, key, query_offset)  # [T, S, D]
-        by_content = super().score(query, key, query_offset)
-        return by_content + ops.einsum("bhtd,tsd->bhts", query * query.shape[-1] ** -0.5, table)
+    def compute_scores(
+        self, query: tf.Tensor, key: tf.Tensor, query_offset: int | tf.Tensor
+    ) -> tf.Tensor:
+        vectors = self._look_up(self.key_distances, query, key, query_offset)  # [T, S, D]
+        by_content = super().compute_scores(query, key, query_offset)
+        return by_content + ops.einsum("bhtd,tsd->bhts", query * query.shape[-1] ** -0.5, vectors)
 
-    def mix(self, weights, value, query_offset):
-        table = self._look_up(self.value_distances, weights, value, query_offset)  # [T, S, D]
-        by_content = super().mix(weights, value, query_offset)
-        return by_content + ops.einsum("bhts,tsd->bhtd", weights, table)
+    def combine_values(
+        self, weights: tf.Tensor, value: tf.Tensor, query_offset: int | tf.Tensor
+    ) -> tf.Tensor:
+        vectors = self._look_up(self.value_distances, weights, value, query_offset)  # [T, S, D]
+        by_content = super().combine_values(weights, value, query_offset)
+        return by_content + ops.einsum("bhts,tsd->bhtd", weights, vectors)
 
-    def _look_up(self, table, queries, keys, query_offset):
-        """Rows of `table` for each pair of positions: `[T, S, D]`."""
-        distance = distances(queries, keys, query_offset)  # [T, S]
+    def _look_up(
+        self, table: Any, queries: tf.Tensor, keys: tf.Tensor, query_offset: int | tf.Tensor
+    ) -> tf.Tensor:
+        """Returns the row of `table` for each pair of positions, `[T, S, D]`."""
+        distance = relative_positions(queries, keys, query_offset)  # [T, S]
         clipped = ops.clip(distance, -self.max_distance, self.max_distance)
         return ops.take(table, clipped + self.max_distance, axis=0)
 
 
-#: The relation of two tokens that have none, such as when one of them is in no tree.
-UNRELATED = 2**30
-
-
 @register_mechanism("structural")
 @keras.saving.register_keras_serializable(package="keras_transformer")
-class StructuralAttention(DistanceTables):
-    """Adds a vector for the relation between query and key to the key and to the value.
+class StructuralAttention(RelativeAttention):
+    """Attention with a vector for the relation between query and key on the key and the value.
 
     Wang et al. 2019, "Self-Attention with Structural Position Representations", the section on
     relative structural positions: the distance of two words in the dependency tree is encoded as
-    Shaw et al. 2018, "Self-Attention with Relative Position Representations", encode that in the
-    sentence. Scores are `q_i·(k_j + a_r) / sqrt(D)` and the context is the sum of `w_ij (v_j +
-    b_r)` for the relation r of i and j, with distances clipped to `±max_distance`. The two tables
-    are shared by the heads. Ours are the row of those that have no relation, and the order of the
-    sums: queries meet the table before the keys do, and weights are added up by relation before
-    they meet it, so that no `[B, T, S, D]` is ever held.
+    Shaw et al. 2018, "Self-Attention with Relative Position Representations", encode their distance
+    in the sentence. Scores are `q_i·(k_j + a_r) / sqrt(D)` and the context is the sum of
+    `w_ij (v_j + b_r)` for the relation r of i and j, with distances clipped to `±max_distance`. The
+    heads share the two tables.
 
-    Where the tokens stand in the sentence it does not know: embeddings have positions beside it.
+    Two things differ from the paper: unrelated tokens have a row of their own, and the sums are
+    computed in another order. Queries are multiplied with the table before the relations are looked
+    up, and weights are summed by relation before they are multiplied with the table, so that no
+    tensor `[B, T, S, D]` is needed. The mechanism does not encode positions in the sentence.
+
+    Call arguments, in addition to those of `AttentionMechanism`:
+        relations: Integers `[B, T, S]`, such as the result of `token_distances`, or `UNRELATED`.
+            Default None: no two tokens are related.
 
     Args:
-        max_distance: distances beyond it share one vector; 16, as in Shaw's base model.
-        embeddings_initializer: of the two `[2·max_distance + 2, D]` tables. Their last row is that
-            of `UNRELATED` tokens.
-
-    Call arguments: those of `AttentionMechanism`, and
-        relations: int32 `[B, T, S]`, such as `token_distances` gives them, or `UNRELATED`. Without
-            them no two tokens are related.
-
-    Example:
+        max_distance: Integer. Longer distances share one vector. Default 16, as in Shaw's base
+            model.
+        embeddings_initializer: Initializer of the two `[2·max_distance + 2, D]` tables, whose last
+            row belongs to `UNRELATED` tokens. Default "glorot_uniform".
+        dropout: Float. Dropout rate of the attention weights. Default 0.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     >>> states, relations = keras.Input((4, None, 16)), keras.Input((None, None), dtype="int32")
     >>> context = StructuralAttention(max_distance=8)(states, states, states, relations=relations)
@@ -138,61 +145,43 @@ class StructuralAttention(DistanceTables):
     576
     """
 
-    reads_relations = True
-    further_rows = 1
+    supports_relations = True
+    num_extra_rows = 1
 
-    def call(
-        self,
-        query,
-        key,
-        value,
-        attention_mask=None,
-        query_offset=0,
-        use_causal_mask=False,
-        return_attention_scores=False,
-        training=None,
-        relations=None,
-    ):
-        return self.attend(
-            query,
-            key,
-            value,
-            attention_mask,
-            query_offset,
-            use_causal_mask,
-            return_attention_scores,
-            training,
-            rows=self._rows(query, key, relations),
-        )
+    def look_up_relations(
+        self, query: tf.Tensor, key: tf.Tensor, relations: tf.Tensor | None
+    ) -> dict[str, Any]:
+        """Returns the row of the tables for each query and key, as `rows` `[B, H, T, S]`."""
+        batch_size, num_heads, queries, _ = ops.shape(query)
+        limit, keys = self.max_distance, ops.shape(key)[2]
+        if relations is None:
+            relations = tf.fill([batch_size, queries, keys], UNRELATED)
+        relations = ops.cast(relations, "int32")
+        clipped = ops.clip(relations, -limit, limit) + limit
+        rows = tf.where(relations == UNRELATED, self.num_rows - 1, clipped)
+        return {"rows": tf.broadcast_to(rows[:, None], [batch_size, num_heads, queries, keys])}
 
-    def score(self, query, key, query_offset, rows):
-        by_content = super().score(query, key, query_offset)
+    def compute_scores(
+        self, query: tf.Tensor, key: tf.Tensor, query_offset: int | tf.Tensor, rows: Any = None
+    ) -> tf.Tensor:
+        by_content = super().compute_scores(query, key, query_offset)
         scaled = query * query.shape[-1] ** -0.5
         by_row = tf.matmul(scaled, self.key_distances, transpose_b=True)  # [B, H, T, R]
         return by_content + tf.gather(by_row, rows, batch_dims=3)
 
-    def mix(self, weights, value, query_offset, rows):
-        by_content = super().mix(weights, value, query_offset)
-        by_row = ops.cast(self._sum_by_row(full_precision(weights), rows), value.dtype)
+    def combine_values(
+        self, weights: tf.Tensor, value: tf.Tensor, query_offset: int | tf.Tensor, rows: Any = None
+    ) -> tf.Tensor:
+        by_content = super().combine_values(weights, value, query_offset)
+        by_row = ops.cast(self._sum_by_row(at_least_float32(weights), rows), value.dtype)
         return by_content + tf.matmul(by_row, self.value_distances)
 
-    def _rows(self, query, key, relations):
-        """Which row of the tables is that of each pair, `[B, H, T, S]`."""
-        batch_size, num_heads, queries, _ = ops.shape(query)
-        reach, keys = self.max_distance, ops.shape(key)[2]
-        if relations is None:
-            relations = tf.fill([batch_size, queries, keys], UNRELATED)
-        relations = ops.cast(relations, "int32")
-        clipped = ops.clip(relations, -reach, reach) + reach
-        rows = tf.where(relations == UNRELATED, self.num_rows - 1, clipped)
-        return tf.broadcast_to(rows[:, None], [batch_size, num_heads, queries, keys])
-
-    def _sum_by_row(self, weights, rows):
-        """The sum of the weights `[B, H, T, S]` of each of R rows of the tables: `[B, H, T, R]`."""
-        size, shape = self.num_rows, tf.shape(weights)
+    def _sum_by_row(self, weights: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
+        """Returns the sum of the weights `[B, H, T, S]` for each of R rows: `[B, H, T, R]`."""
+        num_rows, shape = self.num_rows, tf.shape(weights)
         queries = tf.reduce_prod(shape[:3])
-        places = tf.reshape(rows, [queries, -1]) + size * tf.range(queries)[:, None]
+        segments = tf.reshape(rows, [queries, -1]) + num_rows * tf.range(queries)[:, None]
         sums = tf.math.unsorted_segment_sum(
-            tf.reshape(weights, [-1]), tf.reshape(places, [-1]), queries * size
+            tf.reshape(weights, [-1]), tf.reshape(segments, [-1]), queries * num_rows
         )
-        return tf.reshape(sums, [shape[0], shape[1], shape[2], size])
+        return tf.reshape(sums, [shape[0], shape[1], shape[2], num_rows])

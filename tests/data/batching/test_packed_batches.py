@@ -1,14 +1,19 @@
+"""Packed batches, and the packing of lengths into rows."""
+
 import collections
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from keras_transformer._utils.errors import UserError
 from keras_transformer.data import PackedBatches
+from keras_transformer.data.batching.packed_batches import pack
 
 
 def segments_of(batches, epoch=0):
-    """All segments of an epoch, as (target, labels)."""
+    """Returns all segments of an epoch, as (target, labels)."""
     found = []
     for number in range(len(batches)):
         inputs, labels = batches.batch(epoch, number)
@@ -26,9 +31,9 @@ def segments_of(batches, epoch=0):
     return found
 
 
-def test_every_document_is_a_segment_once_an_epoch(make_cache, documents):
+def test_every_document_is_one_segment_per_epoch(make_cache, documents):
     cache = make_cache(documents, columns=("text",))
-    batches = PackedBatches(cache, width=300, tokens=1200, seed=1)
+    batches = PackedBatches(cache, row_length=300, tokens=1200, seed=1)
     for epoch in (0, 1):
         found = []
         for target, labels in segments_of(batches, epoch):
@@ -39,25 +44,27 @@ def test_every_document_is_a_segment_once_an_epoch(make_cache, documents):
         assert collections.Counter(found) == collections.Counter(text for (text,) in documents)
 
 
-def test_several_documents_share_a_row_with_little_padding(make_cache, documents):
+def test_documents_share_rows_with_little_padding(make_cache, documents):
     cache = make_cache(documents, columns=("text",))
-    batches = PackedBatches(cache, width=300, tokens=300, seed=1)
+    batches = PackedBatches(cache, row_length=300, tokens=300, seed=1)
     tokens = sum(len(text) + 1 for (text,) in documents)
     assert len(batches) == -(-tokens // 300)  # no packing needs fewer rows
     assert batches.batch(0, 0)[0]["segments"].max() > 3
 
 
-def test_long_documents_are_cut_and_nothing_is_lost(make_cache):
+def test_long_documents_are_cut_without_loss(make_cache):
     generator = np.random.default_rng(3)
     documents = [
         (bytes(generator.integers(97, 123, length).astype(np.uint8)).decode(),)
         for length in [1, 5, 14, 15, 16, 17, 31, 32, 33, 100]
     ]
-    batches = PackedBatches(make_cache(documents, columns=("text",)), width=16, tokens=64, seed=1)
+    batches = PackedBatches(
+        make_cache(documents, columns=("text",)), row_length=16, tokens=64, seed=1
+    )
     labels_found = collections.Counter()
     ends = 0
     for target, labels in segments_of(batches):
-        # A piece starts with START, as nothing before it can be seen.
+        # A piece starts with START, because nothing before it is visible.
         assert target[0] == 2
         assert target[1:].tolist() == labels[:-1].tolist()
         labels_found[bytes(labels.astype(np.uint8))] += 1
@@ -73,9 +80,9 @@ def test_long_documents_are_cut_and_nothing_is_lost(make_cache):
     assert report.tokens == sum(len(text) + 1 for (text,) in documents)
 
 
-def test_neighbors_change_from_epoch_to_epoch(make_cache, documents):
+def test_neighbors_differ_between_epochs(make_cache, documents):
     cache = make_cache(documents, columns=("text",))
-    batches = PackedBatches(cache, width=64, tokens=640, seed=1)
+    batches = PackedBatches(cache, row_length=64, tokens=640, seed=1)
 
     def neighbors(epoch):
         found = set()
@@ -89,7 +96,7 @@ def test_neighbors_change_from_epoch_to_epoch(make_cache, documents):
     assert len(first & second) < 0.2 * len(first)
 
 
-def test_one_short_document_is_one_step(make_cache):
+def test_single_short_document_is_one_batch(make_cache):
     cache = make_cache([("word",)], columns=("text",))
     batches = PackedBatches(cache, seed=1)
     inputs, labels = batches.batch(0, 0)
@@ -98,11 +105,46 @@ def test_one_short_document_is_one_step(make_cache):
     assert inputs["segments"][0, :6].tolist() == [1, 1, 1, 1, 1, 0]
 
 
-def test_says_what_to_do_if_a_row_is_more_than_the_budget(make_cache, documents):
+def test_row_longer_than_batch_is_refused(make_cache, documents):
     cache = make_cache(documents, columns=("text",))
-    with pytest.raises(
-        UserError, match=r"tokens=100 cannot hold a row of width=512\. Set tokens to"
-    ):
+    with pytest.raises(UserError, match=r"100 tokens .*row_length=512") as caught:
         PackedBatches(cache, tokens=100, seed=1)
-    with pytest.raises(ValueError, match="`width` must be a whole number of at least 2; got 1"):
-        PackedBatches(cache, width=1, seed=1)
+    assert caught.value.argument == "tokens"
+    with pytest.raises(UserError, match=r"`row_length` must be .*got 1"):
+        PackedBatches(cache, row_length=1, seed=1)
+
+
+# Packing.
+
+
+@given(st.integers(1, 40).flatmap(lambda w: st.lists(st.integers(0, 30), min_size=w, max_size=w)))
+def test_pack_places_every_piece_within_row_length(counts):
+    row_length = len(counts)
+    patterns = pack([0, *counts], row_length)
+    found = np.zeros(row_length + 1, int)
+    for lengths, rows in patterns:
+        assert rows > 0
+        assert 0 < sum(lengths) <= row_length
+        for length in lengths:
+            found[length] += rows
+    assert found.tolist() == [0, *counts]
+
+
+@given(st.lists(st.integers(1, 12), min_size=1, max_size=60))
+def test_pack_needs_as_few_rows_as_best_fit_decreasing(lengths):
+    """The reference places the longest pieces first, each where the least space is free."""
+    spaces = []
+    for length in sorted(lengths, reverse=True):
+        fitting = [index for index, space in enumerate(spaces) if space >= length]
+        if fitting:
+            spaces[min(fitting, key=spaces.__getitem__)] -= length
+        else:
+            spaces.append(12 - length)
+    patterns = pack(np.bincount(lengths, minlength=13), 12)
+    assert sum(rows for _, rows in patterns) == len(spaces)
+
+
+def test_pack_of_short_documents_has_little_padding():
+    lengths = np.clip(np.random.default_rng(1).lognormal(4, 0.8, 100_000), 2, 512).astype(int)
+    patterns = pack(np.bincount(lengths, minlength=513), 512)
+    assert lengths.sum() / (512 * sum(rows for _, rows in patterns)) > 0.99

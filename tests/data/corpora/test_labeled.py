@@ -31,55 +31,44 @@ def test_integer_labels_sort_as_numbers(labeled):
     assert corpus.labels == ("-1", "9", "10")
 
 
-def test_json_lines(tmp_path):
+def test_labels_of_json_lines(tmp_path):
     path = tmp_path / "labels.jsonl"
     path.write_text('{"text": "a", "label": 1}\n{"text": "b", "label": 0}\n')
     corpus = JsonLinesCorpus(path, keys={"text": "text", "label": "label"})
     assert LabeledCorpus(corpus, integer_labels=True).labels == ("0", "1")
 
 
-def test_unknown_label_in_validation(labeled, tmp_path):
+def test_unknown_label_in_validation_raises_with_hint(labeled, tmp_path):
     training = labeled("a\tpositive\nb\tnegative\n").labels
     validation = labeled("a\tpositive\n\nb\tpositve\n", labels=training)
-    message = (
-        f"{tmp_path}/labels.tsv:3: unknown label 'positve'; the training corpus has 'negative', "
-        "'positive'. Did you mean 'positive'? Put it right, or add examples of it to the training "
-        "corpus."
-    )
-    with pytest.raises(UserError, match=re.escape(message)):
+    with pytest.raises(UserError, match=r"'positve'.* Did you mean 'positive'\?") as caught:
         validation.check()
+    assert caught.value.where == f"{tmp_path}/labels.tsv:3"
 
 
-def test_a_single_class(labeled, tmp_path):
-    message = (
-        f"{tmp_path}/labels.tsv: all 2 examples have the same label, 'pos'. "
-        "A classifier needs at least two."
-    )
-    with pytest.raises(UserError, match=re.escape(message)):
+def test_single_class_raises(labeled, tmp_path):
+    with pytest.raises(UserError, match=rf"{tmp_path}/labels.tsv: all 2 .*'pos'"):
         labeled("a\tpos\nb\tpos\n").check()
 
 
-def test_a_validation_corpus_may_hold_a_single_class(labeled):
+def test_single_class_with_given_labels_is_valid(labeled):
     assert labeled("a\tpos\n", labels=("neg", "pos")).check().examples == 1
 
 
 @pytest.mark.parametrize("value", ["1.0", "one", "01", "+1", "١", "1 "])
-def test_non_integer_labels(labeled, tmp_path, value):
-    message = (
-        f"{tmp_path}/labels.tsv:2: the label must be a whole number; got {value!r}. "
-        "Put it right, or use integer_labels=False."
-    )
+def test_non_integer_label_raises(labeled, tmp_path, value):
+    message = f"{tmp_path}/labels.tsv:2: the label must be an integer; got {value!r}"
     with pytest.raises(UserError, match=re.escape(message)):
         labeled(f"a\t0\nb\t{value}\n", integer_labels=True).check()
 
 
-def test_a_column_of_texts_is_not_taken_for_labels(labeled):
+def test_too_many_labels_raise(labeled):
     text = "".join(f"text\tlabel {number}\n" for number in range(10_001))
-    with pytest.raises(UserError, match=r"labels.tsv:10001: more than 10,000 different labels"):
+    with pytest.raises(UserError, match=r"labels.tsv:10001: more than 10,000"):
         labeled(text).check()
 
 
-def test_labels_may_be_given_as_numbers(labeled):
+def test_labels_can_be_given_as_integers(labeled):
     assert labeled("a\t1\n", labels=[0, 1], integer_labels=True).check().examples == 1
 
 
@@ -88,7 +77,7 @@ def test_other_columns_are_refused():
         LabeledCorpus(MemoryCorpus([("a", "b")]))
 
 
-def test_the_fingerprint_covers_content_and_settings(labeled):
+def test_fingerprint_depends_on_content_and_settings(labeled):
     text = "a\t1\nb\t0\n"
     prints = [
         labeled(text).fingerprint(),
@@ -100,14 +89,14 @@ def test_the_fingerprint_covers_content_and_settings(labeled):
     assert prints[0] == labeled(text).fingerprint()
 
 
-def test_a_change_after_the_check_is_noticed(labeled, tmp_path):
+def test_change_after_check_raises(labeled, tmp_path):
     corpus = labeled("a\t1\nb\t0\n")
     corpus.check()
     (tmp_path / "labels.tsv").write_text("a\t1\n")
-    with pytest.raises(UserError, match=r"labels\.tsv: changed since it was checked"):
+    with pytest.raises(UserError, match=r"labels\.tsv: changed"):
         list(corpus)
 
 
-def test_an_empty_corpus(labeled):
+def test_empty_corpus_raises(labeled):
     with pytest.raises(UserError, match="no examples"):
         labeled("\n").check()

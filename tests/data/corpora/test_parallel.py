@@ -1,4 +1,4 @@
-"""Two files that must stay in step."""
+"""Pairs in parallel files."""
 
 import gzip
 import re
@@ -22,39 +22,35 @@ def write(tmp_path):
     return write
 
 
-def test_pairs_in_file_order_again_and_again(write):
+def test_pairs_are_in_file_order_in_every_pass(write):
     corpus = ParallelCorpus(**write(source=b"eins\nzwei\n", target=b"one\ntwo\n"))
     assert corpus.columns == ("source", "target")
     assert list(corpus) == list(corpus) == [("eins", "one"), ("zwei", "two")]
 
 
-def test_two_iterations_at_once_do_not_disturb_each_other(write):
+def test_simultaneous_iterations_are_independent(write):
     corpus = ParallelCorpus(**write(source=b"1\n2\n", target=b"a\nb\n"))
     assert list(zip(corpus, corpus, strict=True)) == [(("1", "a"),) * 2, (("2", "b"),) * 2]
 
 
-def test_several_files_go_together_one_by_one(tmp_path, write):
+def test_several_files_are_paired_in_order(tmp_path, write):
     write(**{"1.de": b"eins\n", "2.de": b"zwei\n", "1.en": gzip.compress(b"one\n"), "2.en": b"two"})
     corpus = ParallelCorpus(source=tmp_path / "*.de", target=[tmp_path / "*.en"])
     assert list(corpus) == [("eins", "one"), ("zwei", "two")]
 
 
-def test_numbers_of_files_differ(tmp_path, write):
+def test_different_numbers_of_files_raise(tmp_path, write):
     write(**{"1.de": b"eins\n", "2.de": b"zwei\n", "1.en": b"one\n"})
-    message = (
-        f"{tmp_path}/1.de: source files: 2, but target files: 1 ({tmp_path}/1.en first). "
-        "Give one target file for each source file."
-    )
-    with pytest.raises(UserError, match=re.escape(message)):
+    with pytest.raises(UserError, match=r"1\.de: source files: 2, but target files: 1 "):
         ParallelCorpus(source=tmp_path / "*.de", target=tmp_path / "1.en")
 
 
 @pytest.mark.parametrize(("source_lines", "target_lines"), [(3, 1_205), (1_205, 3), (0, 2), (2, 0)])
-def test_line_counts_differ(write, source_lines, target_lines):
+def test_different_line_counts_raise_with_both(write, source_lines, target_lines):
     paths = write(source=b"line\n" * source_lines, target=b"line\n" * target_lines)
     message = (
         f"{paths['source']}: line count {source_lines:,}, but {paths['target']}: line count "
-        f"{target_lines:,}. Line n of one must go with line n of the other: find what is missing."
+        f"{target_lines:,}."
     )
     with pytest.raises(UserError, match=re.escape(message)):
         ParallelCorpus(**paths).check()
@@ -62,14 +58,14 @@ def test_line_counts_differ(write, source_lines, target_lines):
         list(ParallelCorpus(**paths))
 
 
-def test_lines_moved_between_files_are_noticed(tmp_path, write):
+def test_different_line_counts_of_one_pair_of_files_raise(tmp_path, write):
     # The totals agree, the files do not.
     write(**{"1.de": b"1\n2\n", "2.de": b"3\n", "1.en": b"1\n", "2.en": b"2\n3\n"})
     with pytest.raises(UserError, match=r"1\.de: line count 2, but .*1\.en: line count 1\."):
         ParallelCorpus(source=tmp_path / "*.de", target=tmp_path / "*.en").check()
 
 
-def test_a_blank_side_takes_the_pair_out(write):
+def test_pair_with_blank_side_is_skipped(write):
     corpus = ParallelCorpus(**write(source=b"1\n\n3\n \n5\n", target=b"a\nb\n\n\ne\n"))
     assert list(corpus) == [("1", "a"), ("5", "e")]
     report = corpus.check()
@@ -78,7 +74,7 @@ def test_a_blank_side_takes_the_pair_out(write):
 
 
 @pytest.mark.parametrize("bad_side", ["source", "target"])
-def test_a_bad_side_is_named_or_takes_the_pair_out(write, bad_side):
+def test_bad_side_raises_or_pair_is_skipped(write, bad_side):
     files = {"source": b"1\n2\n3\n", "target": b"a\nb\nc\n"}
     files[bad_side] = files[bad_side][:2] + b"\xff\n" + files[bad_side][4:]
     paths = write(**files)
@@ -89,18 +85,7 @@ def test_a_bad_side_is_named_or_takes_the_pair_out(write, bad_side):
     assert corpus.check().bad_lines == 1
 
 
-@pytest.mark.parametrize("cut_side", ["source", "target"])
-def test_truncated_gzip_names_the_right_side(write, cut_side):
-    content = gzip.compress(b"".join(b"%d\n" % number**9 for number in range(9_000)))
-    files = {"source": content, "target": content}
-    files[cut_side] = content[: len(content) // 2]
-    paths = write(**files)
-    message = re.escape(str(paths[cut_side])) + r": gzip ends early, somewhere after line \d+"
-    with pytest.raises(UserError, match=message):
-        ParallelCorpus(**paths).check()
-
-
-def test_a_side_that_is_too_long_takes_the_pair_out(write):
+def test_pair_with_long_side_is_skipped(write):
     paths = write(source=b"1\n222222\n3\n\n", target=b"a\nb\ncccccc\ndddddd\n")
     corpus = ParallelCorpus(**paths, rules=ReadingRules(max_characters=5))
     assert list(corpus) == [("1", "a")]
@@ -108,24 +93,23 @@ def test_a_side_that_is_too_long_takes_the_pair_out(write):
     assert (report.too_long, report.blank_lines) == (3, 0)
 
 
-def test_the_same_file_on_both_sides(tmp_path, write):
+def test_same_file_on_both_sides_gives_warning(tmp_path, write):
     path = write(both=b"one\ntwo\n")["both"]
     link = tmp_path / "link"
     link.symlink_to(path)
     report = ParallelCorpus(source=path, target=link).check()
     assert report.identical_sides == 2
-    assert report.warnings == (
-        f"{path} and {link} are the same file: the model would learn to copy.",
-        "2 of 2 pairs have the same text on both sides. Is the target really the translation?",
-    )
+    same_file, same_text = report.warnings
+    assert f"{path} and {link} are the same file" in same_file
+    assert same_text.startswith("2 of 2 pairs")
 
 
-def test_identical_columns_in_two_files(write):
+def test_identical_files_give_warning(write):
     report = ParallelCorpus(**write(source=b"one\ntwo\n", target=b"one\ntwo\n")).check()
     assert [text for text in report.warnings if "same text on both sides" in text]
 
 
-def test_a_missing_side_is_known_at_once(tmp_path, write):
+def test_missing_file_raises_at_once(tmp_path, write):
     path = write(source=b"one\n")["source"]
     with pytest.raises(UserError, match=r"train\.en: no such file"):
         ParallelCorpus(source=path, target=tmp_path / "train.en")

@@ -1,4 +1,4 @@
-"""Full attention beside which the mechanisms that save time or memory are tested."""
+"""Comparison of the mechanisms that save time or memory with full attention."""
 
 import numpy as np
 import tensorflow as tf
@@ -9,23 +9,23 @@ B, H, D = 2, 3, 4
 
 
 def random_heads(random, length, count=3):
-    """Queries, keys and values `[B, H, length, D]`."""
+    """Returns queries, keys and values `[B, H, length, D]`."""
     return [tf.constant(random.normal(0, 1, (B, H, length, D)), tf.float32) for _ in range(count)]
 
 
-def padding_mask(*lengths, width):
-    """Which keys of rows of these lengths hold a token, `[B, 1, 1, S]`."""
-    return tf.constant((np.arange(width) < np.array(lengths)[:, None])[:, None, None])
+def padding_mask(*lengths, size):
+    """Returns the key mask `[B, 1, 1, S]` of rows of these lengths."""
+    return tf.constant((np.arange(size) < np.array(lengths)[:, None])[:, None, None])
 
 
 def assert_equals_full(mechanism, query, key, value, atol=1e-5, **arguments):
-    """Checks context and weights, eagerly and with lengths that are not known beforehand."""
+    """Compares context and weights, eagerly and in a graph with unknown lengths."""
     expected = ScaledDotProductAttention()(
         query, key, value, return_attention_scores=True, **arguments
     )
     heads = tf.TensorSpec([None, H, None, D])
     in_graph = tf.function(
-        lambda *given: mechanism(*given, return_attention_scores=True, **arguments),
+        lambda *arrays: mechanism(*arrays, return_attention_scores=True, **arguments),
         input_signature=[heads] * 3,
     )
     for context, weights in (

@@ -1,4 +1,4 @@
-"""Chunked attention is full attention, whatever the chunks."""
+"""Tests of chunked attention against full attention."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ T, S = 11, 8
 
 
 def masks(random):
-    """Masks of every shape that can be broadcast, with a query that sees nothing."""
+    """Returns masks of every shape that can be broadcast, with a query without visible keys."""
     whole = random.random((B, H, T, S)) < 0.6
     whole[0, 0, 3] = False
     return [
@@ -30,22 +30,22 @@ def context_and_gradients(mechanism, inputs, upstream, **arguments):
     return context, *tape.gradient(context, inputs, output_gradients=upstream)
 
 
-@pytest.mark.parametrize("chunk", [1, 3, 4, 100])
-def test_values_and_gradients_equal_full_attention(chunk, random):
-    """Across two lengths, under all kinds of masks, and in causal use after an offset."""
+@pytest.mark.parametrize("chunk_size", [1, 3, 4, 100])
+def test_values_and_gradients_equal_full_attention(chunk_size, random):
+    """Queries and keys have different lengths, with all masks, and causal with an offset."""
     upstream = random_heads(random, T, count=1)[0]
     inputs = [*random_heads(random, T, count=1), *random_heads(random, S, count=2)]
-    ways = [{"attention_mask": mask} for mask in masks(random)]
-    ways += [{**way, "use_causal_mask": True, "query_offset": offset} for way, offset in
-             ((ways[0], 0), (ways[1], 2))]  # fmt: skip
-    for way in ways:
-        expected = context_and_gradients(ScaledDotProductAttention(), inputs, upstream, **way)
-        found = context_and_gradients(ChunkedAttention(chunk), inputs, upstream, **way)
+    cases = [{"attention_mask": mask} for mask in masks(random)]
+    cases += [{**case, "use_causal_mask": True, "query_offset": offset} for case, offset in
+             ((cases[0], 0), (cases[1], 2))]  # fmt: skip
+    for case in cases:
+        expected = context_and_gradients(ScaledDotProductAttention(), inputs, upstream, **case)
+        found = context_and_gradients(ChunkedAttention(chunk_size), inputs, upstream, **case)
         for one, other in zip(found, expected, strict=True):
             np.testing.assert_allclose(one, other, atol=1e-5)
 
 
-def test_lengths_need_not_be_known_beforehand(random):
+def test_unknown_lengths_equal_full_attention(random):
     inputs = random_heads(random, T)
     assert_equals_full(ChunkedAttention(4), *inputs, use_causal_mask=True)
     mask = tf.constant(random.random((B, 1, T, T)) < 0.6)
@@ -53,15 +53,14 @@ def test_lengths_need_not_be_known_beforehand(random):
     in_graph = tf.function(
         lambda mask: ChunkedAttention(4)(*inputs, mask), input_signature=[unknown]
     )
-    for given in (mask, mask[:, :, :1]):
-        expected = ScaledDotProductAttention()(*inputs, given)
-        np.testing.assert_allclose(in_graph(given), expected, atol=1e-5)
+    for each in (mask, mask[:, :, :1]):
+        expected = ScaledDotProductAttention()(*inputs, each)
+        np.testing.assert_allclose(in_graph(each), expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("jit", [False, True])
-def test_dropout_is_the_same_in_the_gradient(jit, random):
-    """The context is linear in the values, and changes with the queries as the gradient says."""
-    mechanism = ChunkedAttention(4, dropout=0.4)
+def test_gradient_uses_the_dropout_mask_of_the_result(jit, random):
+    """The context is linear in the values and changes with the queries by its gradient."""
     query, key, value, upstream, step = (
         tf.cast(x, tf.float64) for x in random_heads(random, T, count=5)
     )
@@ -77,18 +76,18 @@ def test_dropout_is_the_same_in_the_gradient(jit, random):
     def loss(context):
         return float(tf.reduce_sum(context * upstream))
 
-    context, to_query, _, to_value = run(query)
-    assert loss(context) == pytest.approx(float(tf.reduce_sum(value * to_value)))
+    context, query_gradient, _, value_gradient = run(query)
+    assert loss(context) == pytest.approx(float(tf.reduce_sum(value * value_gradient)))
     losses = []
     for sign in (1, -1):
         state.assign(start)
         losses.append(loss(run(query + sign * 1e-4 * step)[0]))
-    expected = float(tf.reduce_sum(to_query * step))
+    expected = float(tf.reduce_sum(query_gradient * step))
     assert (losses[0] - losses[1]) / 2e-4 == pytest.approx(expected, rel=1e-5)
-    assert loss(run(query)[0]) != pytest.approx(loss(context))  # drawn anew in each call
+    assert loss(run(query)[0]) != pytest.approx(loss(context))  # each call draws a new mask
 
 
-def test_dropout_keeps_the_mean(random):
+def test_dropout_preserves_the_mean(random):
     query, key, value = random_heads(random, T)
     expected = ScaledDotProductAttention()(query, key, value)
     many = [tf.repeat(x, 3000, axis=0) for x in (query, key, value)]
@@ -97,8 +96,8 @@ def test_dropout_keeps_the_mean(random):
     np.testing.assert_allclose(mean, expected, atol=0.05)
 
 
-def test_dropout_differs_from_chunk_to_chunk(random):
-    """Values that are an identity show which weights have been dropped."""
+def test_dropout_mask_differs_between_chunks(random):
+    """With an identity as values, the context shows which weights were dropped."""
     heads = tf.zeros((1, 8, 6, 6))
     context = ChunkedAttention(3, dropout=0.5)(heads, heads, heads + tf.eye(6), training=True)
     dropped = context.numpy() == 0  # [1, 8, 6, 6]
@@ -106,6 +105,6 @@ def test_dropout_differs_from_chunk_to_chunk(random):
     assert len(chunks) == 4
 
 
-def test_chunk_must_be_a_number():
-    with pytest.raises(ValueError, match="`chunk` must be a whole number of at least 1; got 0"):
+def test_chunk_size_below_one_raises_value_error():
+    with pytest.raises(ValueError, match=r"`chunk_size`.*at least 1; got 0"):
         ChunkedAttention(0)

@@ -1,4 +1,4 @@
-"""No tensor grows with the square of the length, forward or backward."""
+"""Tests that no tensor grows with the square of the length, in result and gradient."""
 
 import pytest
 import tensorflow as tf
@@ -8,14 +8,14 @@ from keras_transformer.layers import MECHANISMS
 LENGTH = 2048
 SETTINGS = {
     "big_bird": {"block_size": 16},
-    "chunked": {"chunk": 128},
+    "chunked": {"chunk_size": 128},
     "linformer": {"max_length": LENGTH, "rank": 32},
     "local": {"window": 32},
 }
 
 
 def largest_tensor(name, **arguments):
-    """Elements of the largest tensor of a pass and its gradient, loops included."""
+    """Returns the number of elements of the largest tensor, in result, gradient and loops."""
     mechanism = MECHANISMS[name](dropout=0.1, **SETTINGS.get(name, {}))
 
     @tf.function
@@ -32,7 +32,7 @@ def largest_tensor(name, **arguments):
 
 
 def all_sizes(graph):
-    """Elements of all tensors of a graph and of the functions that it calls."""
+    """Yields the number of elements of all tensors of a graph and of functions that it calls."""
     for operation in graph.get_operations():
         for tensor in operation.outputs:
             yield tensor.shape.num_elements() or 0 if tensor.shape.rank is not None else 0
@@ -43,14 +43,14 @@ def all_sizes(graph):
 
 
 @pytest.mark.parametrize("name", sorted(SETTINGS))
-def test_largest_tensor_is_linear_in_length(name):
+def test_largest_tensor_is_linear_in_the_length(name):
     assert largest_tensor(name) <= LENGTH * 256
 
 
 @pytest.mark.parametrize("name", ["chunked", "local"])
-def test_largest_tensor_is_linear_in_length_in_causal_use(name):
+def test_largest_tensor_with_causal_mask_is_linear_in_the_length(name):
     assert largest_tensor(name, use_causal_mask=True) <= LENGTH * 256
 
 
-def test_full_attention_is_not():
+def test_largest_tensor_of_full_attention_is_quadratic():
     assert largest_tensor("scaled_dot_product") >= LENGTH**2

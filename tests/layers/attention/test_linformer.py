@@ -1,4 +1,4 @@
-"""Linformer's projections."""
+"""Tests of Linformer attention."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ from tests.layers.attention.full_attention import (
 T = 9
 
 
-def identity(length):
+def with_identity_projections(length):
     mechanism = LinformerAttention(max_length=length, rank=length)
     mechanism.build(*[(None, H, None, D)] * 3)
     for projection in mechanism.trainable_variables:
@@ -24,15 +24,17 @@ def identity(length):
     return mechanism
 
 
-def test_an_identity_is_full_attention(random):
-    assert_equals_full(identity(T), *random_heads(random, T))
+def test_identity_projections_equal_full_attention(random):
+    assert_equals_full(with_identity_projections(T), *random_heads(random, T))
 
 
-def test_hidden_keys_are_zeros(random):
-    """Their mixtures score 0 and hold nothing, but take their share of the softmax."""
+def test_masked_keys_count_as_zeros(random):
+    """Their projections have the score 0, which has a share of the softmax."""
     query, key, value = random_heads(random, T)
-    mask = padding_mask(T, 4, width=T)
-    context, weights = identity(T)(query, key, value, mask, return_attention_scores=True)
+    mask = padding_mask(T, 4, size=T)
+    context, weights = with_identity_projections(T)(
+        query, key, value, mask, return_attention_scores=True
+    )
     exponentials = np.exp(np.einsum("htd,hsd->hts", query[1], key[1]) / np.sqrt(D))[..., :4]
     expected = exponentials / (exponentials.sum(axis=-1, keepdims=True) + T - 4)
     np.testing.assert_allclose(weights[1, ..., :4], expected, atol=1e-5)
@@ -40,11 +42,11 @@ def test_hidden_keys_are_zeros(random):
     np.testing.assert_allclose(context, np.matmul(weights, value), atol=1e-5)
 
 
-def test_more_keys_than_the_projections_reach_are_an_error(random):
+def test_more_keys_than_max_length_raise(random):
     layer = MultiHeadAttention(2, mechanism=LinformerAttention(max_length=5, rank=2))
-    with pytest.raises(ValueError, match=r"'linformer' has projections for 5 keys .* There are 6"):
+    with pytest.raises(ValueError, match=r"'linformer'.*5 keys.*: 6"):
         layer(np.zeros((1, 6, 4), "float32"))
     in_graph = tf.function(layer, input_signature=[tf.TensorSpec([None, None, 4])])
     assert in_graph(np.zeros((1, 5, 4), "float32")).shape == (1, 5, 4)
-    with pytest.raises(tf.errors.InvalidArgumentError, match="projections for 5 keys"):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="5 keys"):
         in_graph(np.zeros((1, 6, 4), "float32"))

@@ -1,4 +1,4 @@
-"""Local attention is full attention with a band of a mask."""
+"""Tests of local attention against full attention with a band mask."""
 
 import numpy as np
 import pytest
@@ -17,8 +17,8 @@ T = 11
 
 @pytest.mark.parametrize("window", [T - 1, T, 500])
 @pytest.mark.parametrize("use_causal_mask", [False, True])
-def test_a_window_as_wide_as_the_text_is_full_attention(window, use_causal_mask, random):
-    mask = padding_mask(7, 11, width=T)
+def test_window_as_long_as_the_text_equals_full_attention(window, use_causal_mask, random):
+    mask = padding_mask(7, 11, size=T)
     assert_equals_full(
         LocalAttention(window),
         *random_heads(random, T),
@@ -29,8 +29,7 @@ def test_a_window_as_wide_as_the_text_is_full_attention(window, use_causal_mask,
 
 @pytest.mark.parametrize("window", [1, 3, 4])
 @pytest.mark.parametrize("rows", [1, T])
-def test_narrow_windows_are_bands(window, rows, random):
-    """For masks that differ from query to query, too."""
+def test_narrow_window_equals_a_band_mask(window, rows, random):
     mask = random.random((B, 1, rows, T)) < 0.7
     band = abs(np.arange(T) - np.arange(T)[:, None]) <= window
     query, key, value = random_heads(random, T)
@@ -40,6 +39,6 @@ def test_narrow_windows_are_bands(window, rows, random):
     )
 
 
-def test_window_must_be_a_number():
-    with pytest.raises(ValueError, match="`window` must be a whole number of at least 1; got 2"):
+def test_window_that_is_no_integer_raises_value_error():
+    with pytest.raises(ValueError, match=r"`window`.*at least 1; got 2.0"):
         LocalAttention(2.0)

@@ -1,19 +1,19 @@
-"""The formula of each mechanism, in NumPy: `<registered name>.py`.
+"""NumPy formulas of the attention mechanisms, in `<registered name>.py`.
 
-Each has a function `attend`, and may have `SETTINGS`, with which the mechanism does something to
-texts as short as those of the tests.
+Each module has a function `attend`, and may have `SETTINGS`, arguments of the mechanism with which
+it differs from full attention for the short texts of the tests.
 """
 
 import importlib
 
 
 def reference_of(name):
-    """The NumPy formula of a mechanism."""
+    """Returns the NumPy formula of a mechanism."""
     return _module(name).attend
 
 
 def settings_of(name):
-    """The settings that a mechanism is tested with."""
+    """Returns the arguments with which a mechanism is tested."""
     return getattr(_module(name), "SETTINGS", {})
 
 

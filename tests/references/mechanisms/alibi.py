@@ -2,7 +2,7 @@ import numpy as np
 
 from tests.references.attention import softmax_attention
 
-# Written out from the paper (section 3, and its footnote on 12 heads).
+# Copied from the paper, section 3 and its footnote on 12 heads.
 SLOPES = {
     2: [2**-4, 2**-8],
     4: [2**-2, 2**-4, 2**-6, 2**-8],

@@ -6,7 +6,7 @@ SETTINGS = {"block_size": 2, "num_global": 1, "num_window": 3, "num_random": 1, 
 
 
 def attend(query, key, value, visible, offset, weights):
-    """Full attention with a mask of who sees whom, worked out block by block."""
+    """Returns full attention with a mask that is computed block by block."""
     sees = visible.copy()
     size = SETTINGS["block_size"]
     for b, h, t in np.ndindex(visible.shape[:3]):
@@ -16,19 +16,19 @@ def attend(query, key, value, visible, offset, weights):
 
 
 def blocks_seen(own, is_token):
-    """Which of all blocks of keys a block of queries sees."""
+    """Returns for each block of keys whether a block of queries sees it."""
     size, first = SETTINGS["block_size"], SETTINGS["num_global"]
     count = -(-len(is_token) // size)
     if own < first:
         return [True] * count
     seen = [j < first or abs(j - own) <= SETTINGS["num_window"] // 2 for j in range(count)]
     end = max([0, *(s // size + 1 for s in np.flatnonzero(is_token))])
-    left = [j for j in range(end) if not seen[j]]
-    draws = np.random.RandomState(SETTINGS["seed"]).randint(
+    candidates = [j for j in range(end) if not seen[j]]
+    numbers = np.random.RandomState(SETTINGS["seed"]).randint(
         2**31 - 1, size=(4096, SETTINGS["num_random"])
     )
-    for number, draw in enumerate(draws[own]):
-        low, high = (len(left) * k // SETTINGS["num_random"] for k in (number, number + 1))
+    for i, number in enumerate(numbers[own]):
+        low, high = (len(candidates) * k // SETTINGS["num_random"] for k in (i, i + 1))
         if high > low:
-            seen[left[low + draw % (high - low)]] = True
+            seen[candidates[low + number % (high - low)]] = True
     return seen

@@ -4,7 +4,7 @@ SETTINGS = {"max_length": 20, "rank": 3}
 
 
 def attend(query, key, value, visible, offset, weights):
-    """One row, head and query at a time; keys are hidden from all queries or from none."""
+    """Computes one row, head and query at a time; a key is masked for all queries or for none."""
     B, H, T, D = query.shape
     S = key.shape[2]
     contexts, all_weights = np.zeros((B, H, T, D)), np.zeros((B, H, T, S))

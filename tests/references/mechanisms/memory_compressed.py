@@ -4,10 +4,10 @@ SETTINGS = {"factor": 3}
 
 
 def attend(query, key, value, visible, offset, weights):
-    """One row, head and query at a time, block by block.
+    """Computes one row, head and query at a time, block by block.
 
-    Keys are hidden from all queries or from none; where the future is, what a query sees of a block
-    tells whether the block is complete.
+    Apart from a causal mask, a key is masked for all queries or for none. With a causal mask, a
+    query sees only complete blocks.
     """
     B, H, T, D = query.shape
     S, factor = key.shape[2], SETTINGS["factor"]

@@ -2,12 +2,12 @@ import numpy as np
 
 from tests.references.attention import softmax_attention
 
-#: Clipped within texts as short as the tests'.
+#: Distances are clipped within the short texts of the tests.
 SETTINGS = {"max_distance": 2}
 
 
 def attend(query, key, value, visible, offset, weights, relations=None):
-    """`relations` `[B, T, S]` holds whole numbers, and None for what has no relation."""
+    """Takes `relations` `[B, T, S]` as lists of whole numbers, None for unrelated tokens."""
     key_table, value_table = weights["key_distances"], weights["value_distances"]
     reach = (len(key_table) - 2) // 2
     contexts, all_weights = [], []

@@ -1,4 +1,4 @@
-"""A result of a training that nobody has made."""
+"""An invented result of a training."""
 
 import pathlib
 
@@ -34,10 +34,7 @@ def make_result(**changes):
 def make_evaluation():
     return Evaluation(
         sentences=1_000,
-        bleu=98.7,
-        bleu_signature="nrefs:1|tok:13a",
-        chrf=99.05,
-        chrf_signature="nrefs:1|nc:6",
-        exact_matches=991,
+        metrics={"bleu": 98.7, "chrf": 99.05, "exact_match": 0.991},
+        signatures={"bleu": "nrefs:1|tok:13a", "chrf": "nrefs:1|nc:6"},
         worst=(),
     )

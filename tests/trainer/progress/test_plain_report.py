@@ -1,4 +1,4 @@
-"""A training in lines."""
+"""Reports in lines."""
 
 import io
 import os
@@ -45,7 +45,7 @@ def steps(stream):
     return [int(line.split()[1].replace(",", "")) for line in stream.getvalue().splitlines()]
 
 
-def test_a_line_for_each_stage_and_none_for_how_far_it_is(stream):
+def test_stages_have_a_line_each_without_their_progress(stream):
     report = PlainReport(stream)
     report.stage("Reading train.en")
     report.advance(3, total=5)
@@ -53,7 +53,7 @@ def test_a_line_for_each_stage_and_none_for_how_far_it_is(stream):
     assert stream.getvalue() == "Reading train.en\nBuilding the model\n"
 
 
-def test_lines_of_updates_are_ten_seconds_apart_but_for_the_first_and_the_last(
+def test_lines_of_steps_are_ten_seconds_apart_except_for_the_first_and_the_last(
     report, stream, clock
 ):
     for step, now in [(1, 50), (2, 51), (3, 59.9), (4, 60), (5, 69), (6, 71), (1_000, 71.5)]:
@@ -61,16 +61,16 @@ def test_lines_of_updates_are_ten_seconds_apart_but_for_the_first_and_the_last(
     assert steps(stream) == [1, 4, 6, 1_000]
 
 
-def test_what_a_line_says(report, stream, clock):
+def test_line_has_step_epoch_metrics_and_time_left(report, stream, clock):
     update(report, clock, 300, now=60)
     update(report, clock, 400, now=80)
     assert stream.getvalue() == (
-        "update 300 of 1,000, epoch 1 of 4, loss 2.5000\n"
-        "update 400 of 1,000, epoch 2 of 4, loss 2.5000, 2:00 left\n"
+        "step 300 of 1,000, epoch 1 of 4, loss 2.5000\n"
+        "step 400 of 1,000, epoch 2 of 4, loss 2.5000, 2:00 left\n"
     )
 
 
-def test_the_last_update_before_a_stop_is_written(report, stream, clock):
+def test_last_step_before_an_interruption_is_written(report, stream, clock):
     with report:
         update(report, clock, 1, now=0)
         update(report, clock, 2, now=1)
@@ -78,33 +78,33 @@ def test_the_last_update_before_a_stop_is_written(report, stream, clock):
     assert steps(stream) == [1, 2]
 
 
-def test_each_thing_that_keeps_it_busy_is_told_once(report, stream):
+def test_other_work_is_reported_once(report, stream):
     for _ in range(3):
         report.busy("Evaluating")
         report.busy("Saving")
     assert stream.getvalue() == "Evaluating\nSaving\n"
 
 
-def test_what_is_said_is_safe_to_print(report, stream):
+def test_control_characters_in_messages_are_escaped(report, stream):
     report.say("first\nsecond \x1b[31m")
     assert stream.getvalue() == "first\nsecond \\x1b[31m\n"
 
 
-def test_the_summary_goes_where_results_go(stream):
+def test_summary_is_written_to_the_stream_of_results(stream):
     results = io.StringIO()
     PlainReport(stream, results).end(make_result())
     assert stream.getvalue() == ""
     assert "12,000" in results.getvalue()
 
 
-def test_a_resumed_training_starts_where_it_was(stream, clock):
+def test_resumed_training_starts_at_its_step(stream, clock):
     report = PlainReport(stream, clock=clock)
     report.begin("CPU", first_step=600, total_steps=1_000, epoch_steps=300)
     update(report, clock, 610, now=1)
-    assert "update 610 of 1,000, epoch 3 of 4" in stream.getvalue()
+    assert "step 610 of 1,000, epoch 3 of 4" in stream.getvalue()
 
 
-def test_a_reader_that_has_had_enough_stops_nothing():
+def test_closed_pipe_does_not_stop_the_training():
     reading, writing = os.pipe()
     os.close(reading)
     with open(writing, "w", buffering=1) as stream:

@@ -1,4 +1,4 @@
-"""What is printed when a training has come to its end."""
+"""The summary after a training."""
 
 import io
 
@@ -20,20 +20,20 @@ def summary(result, stream=None):
     return stream.getvalue()
 
 
-def test_all_of_it_in_plain_columns():
+def test_summary_in_plain_columns():
     assert (
         summary(make_result())
         == """
 dates
-updates     12,000
+steps       12,000
 epochs      47.6
 time        2 min 31 s
 parameters  1,234,567
 traces      8
 
 Validation
-             final  best (update 9,000)
-loss        0.0123               0.0111
+             final  best (step 9,000)
+loss        0.0123             0.0111
 accuracy     99.8%
 BLEU         99.10
 grumpiness       2
@@ -49,16 +49,16 @@ source             translation  reference
 3. Mai 1979        1979-05-03   ✓
 lundi 3 mars 2025  2025-03-08   2025-03-03
 
-Where everything is
+Files and commands
   run directory  runs/dates
   export         saved_models/dates/1
   TensorBoard    tensorboard --logdir runs/dates/tensorboard
-  your own text  echo '3. Mai 1979' | keras-transformer translate saved_models/dates/1
+  translate      echo '3. Mai 1979' | keras-transformer translate saved_models/dates/1
 """
     )
 
 
-def test_what_is_not_there_is_not_shown():
+def test_summary_leaves_out_what_is_missing():
     bare = make_result(
         validation={}, best=None, best_step=None, tests={}, samples=(), export=None, traces=1
     )
@@ -66,32 +66,32 @@ def test_what_is_not_there_is_not_shown():
         summary(bare)
         == """
 dates
-updates     12,000
+steps       12,000
 epochs      47.6
 time        2 min 31 s
 parameters  1,234,567
 traces      1
 
-Where everything is
+Files and commands
   run directory  runs/dates
   TensorBoard    tensorboard --logdir runs/dates/tensorboard
-  your own text  keras-transformer translate runs/dates
+  translate      keras-transformer translate runs/dates
 """
     )
 
 
-def test_how_it_came_to_its_end():
+def test_summary_names_early_stopping_and_resumption():
     printed = summary(make_result(stopped_by="early stopping", resumed_from=9_500))
-    assert "updates     12,000, ended by early stopping, resumed from 9,500\n" in printed
+    assert "steps       12,000, stopped by early stopping, resumed from 9,500\n" in printed
 
 
-def test_long_translations_stand_below_one_another():
+def test_long_translations_are_shown_one_below_the_other():
     printed = summary(make_result(samples=(*SAMPLES, ("lang " * 12, "long " * 12, "wrong " * 12))))
     assert "\n  source       3. Mai 1979\n  translation  1979-05-03\n  reference    ✓\n" in printed
     assert "\n  translation  wrong wrong wrong" in printed
 
 
-def test_commands_can_be_copied_whatever_the_paths():
+def test_paths_in_commands_are_quoted_and_not_wrapped():
     printed = summary(
         make_result(tensorboard="/grüße und mehr/" + "x" * 200, export="it's here", samples=())
     )
@@ -99,7 +99,7 @@ def test_commands_can_be_copied_whatever_the_paths():
     assert """keras-transformer translate 'it'"'"'s here'\n""" in printed
 
 
-def test_texts_of_others_cannot_move_the_cursor():
+def test_control_characters_in_texts_are_escaped():
     evil = "\x1b[31mred"
     printed = summary(
         make_result(
@@ -117,7 +117,7 @@ def test_rich_markup_in_texts_is_text():
     assert "[bold]x[/bold]  [/]          [red]" in printed
 
 
-def test_rules_on_a_terminal_of_80_columns(monkeypatch):
+def test_tables_have_rules_on_a_terminal(monkeypatch):
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "80")
     lines = Text.from_ansi(summary(make_result(), Terminal())).plain.splitlines()
@@ -125,26 +125,26 @@ def test_rules_on_a_terminal_of_80_columns(monkeypatch):
     assert all(len(line) <= 80 for line in lines if "keras-transformer translate" not in line)
 
 
-def test_a_stream_of_another_encoding_says_it_in_words():
+def test_stream_without_unicode_has_words_for_signs():
     stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
     print_summary(make_result(), stream)
     stream.seek(0)
-    assert "3. Mai 1979        1979-05-03   the same\n" in stream.read()
+    assert "3. Mai 1979        1979-05-03   same\n" in stream.read()
 
 
-@pytest.mark.parametrize(("steps", "words"), [(1, "1 update made"), (2, "2 updates made")])
-def test_a_dry_run_is_one_paragraph(steps, words):
+@pytest.mark.parametrize(("steps", "words"), [(1, "1 step made"), (2, "2 steps made")])
+def test_summary_of_a_dry_run_is_one_paragraph(steps, words):
     printed = summary(make_result(is_dry_run=True, steps=steps, seconds=4.2))
     assert printed == (
         f"Dry run of dates: everything was built, {words} with 1,234,567 parameters in 4.2 s. "
-        "Nothing is kept.\n"
+        "Nothing was kept.\n"
     )
 
 
-def test_a_dry_run_tells_how_long_the_whole_would_take():
+def test_summary_of_a_dry_run_estimates_the_time_of_the_recipe():
     pace = {"tokens_per_second": 1234.5, "planned_steps": 100_000, "planned_seconds": 180_000.0}
     printed = summary(make_result(is_dry_run=True, steps=2, seconds=4.2, **pace))
     assert printed.endswith(
-        "in 4.2 s. At 1,234 tokens/s, as on this device just now, all 100,000 updates would take "
-        "2 d 2 h, evaluations aside. Nothing is kept.\n"
+        "in 4.2 s. At 1,234 tokens/s, as measured on this device, all 100,000 steps would take "
+        "2 d 2 h without evaluations. Nothing was kept.\n"
     )

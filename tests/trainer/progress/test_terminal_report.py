@@ -1,4 +1,4 @@
-"""A training on a terminal."""
+"""Reports on a terminal."""
 
 import io
 import re
@@ -11,7 +11,7 @@ from tests.trainer.progress.finished_training import make_result
 
 
 class Terminal(io.StringIO):
-    """A terminal that keeps all that was ever written to it."""
+    """A terminal that records everything written to it."""
 
     encoding = "utf-8"
 
@@ -19,7 +19,7 @@ class Terminal(io.StringIO):
         return True
 
     def seen(self):
-        """All that could be read, now or then; each state of the line that moves is a line."""
+        """Returns everything that could be read; each state of the status line is a line."""
         return Text.from_ansi(self.getvalue().replace("\r", "\n")).plain
 
 
@@ -32,7 +32,7 @@ def terminal(monkeypatch):
 
 
 def show(report):
-    """Has the line drawn now, below what is said: tests do not wait until it draws itself."""
+    """Draws the status line now, below a message: tests do not wait for the next refresh."""
     report.say("now")
 
 
@@ -44,7 +44,7 @@ def train(report):
     show(report)
 
 
-def test_a_stage_ends_as_a_line_with_its_seconds(terminal):
+def test_finished_stage_is_a_line_with_its_time(terminal):
     now = 0.0
     with TerminalReport(terminal, clock=lambda: now) as report:
         report.stage("Tokenizing 29,000 pairs")
@@ -56,7 +56,7 @@ def test_a_stage_ends_as_a_line_with_its_seconds(terminal):
     assert "Tokenizing 29,000 pairs  ━" in seen
     assert "12,000/29,000  4.1 s" in seen
     assert "\n✓ Tokenizing 29,000 pairs  4.1 s\n" in seen
-    # It was not finished.
+    # It is not finished.
     assert "✓ Building" not in seen
 
 
@@ -69,7 +69,7 @@ def test_a_stage_ends_as_a_line_with_its_seconds(terminal):
         (120, "6,000/10,000  loss 2.3457  accuracy 50.0%  12,346 tokens/s  -:-- left"),
     ],
 )
-def test_the_bar_in_terminals_of_all_widths(terminal, monkeypatch, columns, words):
+def test_status_line_fits_the_terminal(terminal, monkeypatch, columns, words):
     monkeypatch.setenv("COLUMNS", str(columns))
     with TerminalReport(terminal) as report:
         train(report)
@@ -83,29 +83,29 @@ def test_the_bar_in_terminals_of_all_widths(terminal, monkeypatch, columns, word
     assert all(len(line) <= columns for line in lines)
 
 
-def test_busy_until_the_next_update(terminal):
+def test_other_work_is_shown_until_the_next_step(terminal):
     with TerminalReport(terminal) as report:
         train(report)
         report.busy("Evaluating")
         report.advance(100, total=500)
         show(report)
-        report.say("Update 6,000: validation loss 2.0")
+        report.say("Step 6,000: validation loss 2.0")
         report.update(7_000, {"loss": 1.5})
         show(report)
     lines = terminal.seen().splitlines()
     assert any("6,000/10,000" in line and "Evaluating  100/500" in line for line in lines)
-    assert "Update 6,000: validation loss 2.0" in lines
+    assert "Step 6,000: validation loss 2.0" in lines
     assert any("7,000/10,000  loss 1.5000" in line for line in lines)
 
 
-def test_the_cursor_is_there_all_the_time(terminal):
-    """Whatever kills the process, the terminal is as it was."""
+def test_cursor_is_always_shown(terminal):
+    """A killed process must not leave the terminal without a cursor."""
     with TerminalReport(terminal) as report:
         report.stage("Building the model")
         assert terminal.getvalue().rindex("\x1b[?25h") > terminal.getvalue().rindex("\x1b[?25l")
 
 
-def test_the_summary_is_alone_at_the_end(terminal):
+def test_status_line_is_removed_before_the_summary(terminal):
     results = io.StringIO()
     with TerminalReport(terminal, results) as report:
         train(report)
@@ -113,11 +113,10 @@ def test_the_summary_is_alone_at_the_end(terminal):
         before = terminal.getvalue()
         assert "12,000" in results.getvalue()
     assert terminal.getvalue() == before
-    # The line that moved is gone.
     assert before.endswith("\x1b[2K")
 
 
-def test_a_terminal_of_another_encoding(terminal):
+def test_terminal_without_unicode_gets_question_marks(terminal):
     terminal.encoding = "ascii"
     with TerminalReport(terminal) as report:
         report.stage("Reading Grüße.en")
@@ -128,8 +127,8 @@ def test_a_terminal_of_another_encoding(terminal):
     assert terminal.getvalue().isascii()
 
 
-def test_colors_are_left_out_on_request(terminal, monkeypatch):
-    # Of which of rich's palettes they are depends on what was drawn before in this process.
+def test_no_color_leaves_out_colors(terminal, monkeypatch):
+    # The palette depends on what rich has drawn before in this process.
     color = re.compile(r"\x1b\[[39][0-9;]*m")
     with TerminalReport(terminal) as report:
         train(report)
@@ -141,7 +140,7 @@ def test_colors_are_left_out_on_request(terminal, monkeypatch):
     assert not color.search(plain.getvalue())
 
 
-def test_markup_and_control_characters_are_text(terminal):
+def test_markup_and_control_characters_are_shown_as_text(terminal):
     with TerminalReport(terminal) as report:
         report.stage("Reading [red]\x1b[5mtrain.en")
         show(report)
@@ -154,7 +153,7 @@ def test_markup_and_control_characters_are_text(terminal):
     assert "[/]" in seen
 
 
-def test_a_terminal_that_is_gone_stops_nothing(terminal):
+def test_lost_terminal_does_not_stop_the_training(terminal):
     class Gone(Terminal):
         def write(self, text):
             raise OSError(5, "Input/output error")
@@ -169,12 +168,12 @@ def test_a_terminal_that_is_gone_stops_nothing(terminal):
     ("kind", "expected"),
     [("xterm", TerminalReport), ("dumb", PlainReport), ("unknown", PlainReport)],
 )
-def test_choice_by_the_kind_of_terminal(monkeypatch, kind, expected):
+def test_make_report_chooses_by_the_kind_of_terminal(monkeypatch, kind, expected):
     monkeypatch.setenv("TERM", kind)
     assert type(make_report(Terminal())) is expected
     assert type(make_report(io.StringIO())) is PlainReport
 
 
-def test_a_terminal_without_a_kind_is_dumb(monkeypatch):
+def test_make_report_takes_a_terminal_without_a_kind_for_a_dumb_one(monkeypatch):
     monkeypatch.delenv("TERM", raising=False)
     assert type(make_report(Terminal())) is PlainReport

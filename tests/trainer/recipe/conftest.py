@@ -1,4 +1,4 @@
-"""A small recipe, and what is said about it when something in it is changed."""
+"""A small recipe, and the mistakes of `load_recipe` when something in it is changed."""
 
 import pytest
 
@@ -11,7 +11,7 @@ task: translation
 data:
   builtin: dates
 model:
-  preset: tiny
+  size: tiny
 training:
   steps: 10
 """
@@ -19,7 +19,7 @@ training:
 
 @pytest.fixture
 def write(tmp_path, monkeypatch):
-    """Writes `recipe.yaml` into the current directory, which is a new one."""
+    """Returns a function that writes `recipe.yaml` into a new current directory."""
     monkeypatch.chdir(tmp_path)
 
     def write(text=SMALL):
@@ -31,12 +31,12 @@ def write(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def refusal(write):
-    """What `load_recipe` says about a text, or about overrides of the small recipe."""
+def load_error(write):
+    """Returns a function that loads a text, or overrides of the small recipe; returns the error."""
 
-    def refusal(text=SMALL, overrides=()):
+    def load_error(text=SMALL, overrides=()):
         with pytest.raises(UserError) as caught:
             load_recipe(write(text), overrides)
-        return str(caught.value)
+        return caught.value
 
-    return refusal
+    return load_error

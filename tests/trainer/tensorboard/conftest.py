@@ -1,4 +1,4 @@
-"""One short training that all tests of this directory look at, from whichever process."""
+"""A short training whose logs all tests of this folder read, in all test processes."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Event files, read with nothing but the format that they are in."""
+"""Reader of event files."""
 
 from typing import NamedTuple
 
@@ -15,21 +15,21 @@ class Event(NamedTuple):
 
 
 def event_files(directory):
-    """The files of a directory in the order in which they were begun.
+    """Returns the files of a directory in the order in which they were created.
 
-    Their names end with the second, host, process and how many of that process there were before:
-    as text, a 10 of the same second would come before the 9.
+    Their names contain the second and a number within the process; sorted as text, 10 would come
+    before 9.
     """
 
-    def begun(path):
+    def created(path):
         second, rest = path.name.removeprefix("events.out.tfevents.").split(".", 1)
         return int(second), int(rest.split(".")[-2])
 
-    return sorted(directory.glob("events.out.tfevents.*"), key=begun)
+    return sorted(directory.glob("events.out.tfevents.*"), key=created)
 
 
 def read_events(directory):
-    """All values in a directory, in the order in which they were written."""
+    """Returns all values in a directory, in the order in which they were written."""
     found = []
     for path in event_files(directory):
         for record in tf.data.TFRecordDataset(str(path)).as_numpy_iterator():

@@ -1,4 +1,4 @@
-"""What a plain `model.fit` with all callbacks has written, read back from its files."""
+"""Event files of a `model.fit` with all callbacks."""
 
 import html
 import io
@@ -18,7 +18,7 @@ from tests.trainer.tensorboard.watched_run import EVERY, REFERENCES, SETTINGS, S
 LAYERS = ("encoder/layer_1", "decoder/layer_1", "cross/layer_1")
 
 
-def test_there_is_one_event_file_in_each_directory_and_nothing_else(watched):
+def test_each_directory_has_one_event_file(watched):
     projector = {"projector_config.pbtxt", "embedding.tsv", "embedding_tokens.tsv"}
     assert {path.name for path in watched.log_dir.iterdir()} == {"train", "validation"}
     for part, others in (("train", projector), ("validation", set())):
@@ -28,7 +28,7 @@ def test_there_is_one_event_file_in_each_directory_and_nothing_else(watched):
 
 
 def scalars(directory):
-    """By step, the value of each tag."""
+    """Returns the value of each tag by step."""
     found = {}
     for event in events_of(directory, "scalars"):
         assert event.tag not in found.setdefault(event.step, {})
@@ -36,9 +36,9 @@ def scalars(directory):
     return found
 
 
-def test_training_curves_have_the_logs_of_fit_by_true_step(watched):
+def test_training_curves_have_the_logs_of_fit_by_training_step(watched):
     found = scalars(watched.log_dir / "train")
-    assert list(watched.batches) == [1, 2, 3, 4, 5, 6]  # the second epoch goes on counting
+    assert list(watched.batches) == [1, 2, 3, 4, 5, 6]  # counted across epochs
     assert list(found) == [2, 4, 6] == [step for step in watched.batches if step % EVERY == 0]
     for step, values in found.items():
         rate = values.pop("learning_rate")
@@ -46,7 +46,7 @@ def test_training_curves_have_the_logs_of_fit_by_true_step(watched):
         assert rate == pytest.approx(1e-3 * min((step + 1) / 4, (4 / (step + 1)) ** 0.5))
 
 
-def test_evaluations_have_the_same_tags_and_the_quality(watched):
+def test_evaluations_have_the_tags_of_training_and_text_metrics(watched):
     found = scalars(watched.log_dir / "validation")
     assert list(found) == [3, 6]
     for step, values in found.items():
@@ -54,7 +54,7 @@ def test_evaluations_have_the_same_tags_and_the_quality(watched):
         assert set(values) == {*watched.batches[step], "bleu", "chrf", "exact_match"}
 
 
-def test_keras_own_callbacks_see_the_quality(watched):
+def test_keras_callbacks_get_the_text_metrics(watched):
     for name in ("bleu", "chrf", "exact_match", "loss"):
         assert watched.history[f"val_{name}"] == [watched.tests[step][name] for step in (3, 6)]
 
@@ -75,7 +75,7 @@ def test_attention_is_drawn_for_each_layer_and_example(watched):
     assert found[0].value != found[len(LAYERS)].value
 
 
-def test_translations_stand_in_a_table_as_they_are(watched):
+def test_translations_are_escaped_in_a_table(watched):
     found = events_of(watched.log_dir / "validation", "text")
     assert [(event.tag, event.step) for event in found] == [
         ("translations", 3),
@@ -92,7 +92,7 @@ def test_translations_stand_in_a_table_as_they_are(watched):
     assert watched.hypotheses[3][0] == REFERENCES[0]
 
 
-def test_settings_are_there_for_comparison(watched):
+def test_settings_are_logged_as_hyperparameters(watched):
     started, ended = events_of(watched.log_dir / "validation", "hparams")
     assert (started.tag, started.step) == ("_hparams_/session_start_info", 0)
     content = plugin_data_pb2.HParamsPluginData.FromString(started.content)
@@ -109,7 +109,7 @@ def test_settings_are_there_for_comparison(watched):
     assert content.session_end_info.status == api_pb2.STATUS_SUCCESS
 
 
-def test_weights_are_counted_in_histograms(watched):
+def test_histograms_count_all_weights(watched):
     found = events_of(watched.log_dir / "train", "histograms")
     (first, last) = (event for event in found if event.tag == "weights/embedding/embeddings")
     assert (first.step, last.step) == (3, 6)
@@ -120,7 +120,7 @@ def test_weights_are_counted_in_histograms(watched):
     assert len({event.tag for event in found}) == len(found) / 2 > 40
 
 
-def test_the_projector_finds_the_embeddings_and_their_names(watched):
+def test_projector_has_the_embeddings_and_their_labels(watched):
     directory = watched.log_dir / "train"
     content = (directory / "projector_config.pbtxt").read_text(encoding="utf-8")
     (entry,) = text_format.Parse(content, ProjectorConfig()).embeddings
@@ -138,7 +138,7 @@ def test_the_projector_finds_the_embeddings_and_their_names(watched):
     ]
 
 
-def test_nothing_else_is_written(watched):
+def test_events_have_no_other_plugins(watched):
     plugins = {event.plugin for part in ("train", "validation") for event in
                read_events(watched.log_dir / part)}  # fmt: skip
     assert plugins == {"scalars", "images", "text", "hparams", "histograms"}

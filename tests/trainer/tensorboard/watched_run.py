@@ -1,4 +1,4 @@
-"""A short training with all callbacks, by plain `model.fit`, and what it should have written."""
+"""A short training by `model.fit` with all callbacks, and what it should have logged."""
 
 import dataclasses
 import json
@@ -11,16 +11,16 @@ import tensorflow as tf
 from keras_transformer import InverseSquareRootDecay, TokenAccuracy, TokenCrossEntropy
 from keras_transformer.decoding import GreedySearch, LengthLimits
 from keras_transformer.export import TrainedModel
-from keras_transformer.text import END_ID, START_ID
+from keras_transformer.text import SpecialIds
 from keras_transformer.trainer.attention_maps import AttentionMaps
-from keras_transformer.trainer.embedding_projector import EmbeddingProjector
-from keras_transformer.trainer.tensorboard import (
+from keras_transformer.trainer.callbacks import (
     HyperParameters,
     SampleTranslations,
     TrainingScalars,
     WeightHistograms,
-    close_all,
 )
+from keras_transformer.trainer.embedding_projector import EmbeddingProjector
+from keras_transformer.trainer.loggers.tensorboard import close_all
 from keras_transformer.trainer.translation_quality import TranslationQuality
 from tests import phrases
 
@@ -31,19 +31,19 @@ SETTINGS = {
     "model": {"hidden_dim": 64, "dropout": 0.0},
     "text": {"shared": True},
 }
-# One that Markdown and HTML would take for signs of their own.
+# The last one has signs of Markdown and HTML.
 SOURCES = ["zwei rote Hunde", "neun graue Kühe und drei blaue Katzen", "| *a* <b>&amp; `x`"]
 REFERENCES = ["two red dogs", "nine gray cows and three blue cats", "[a](http://b) | __c__ \\| #"]
 
 
 @dataclasses.dataclass(frozen=True)
 class WatchedRun:
-    """Where the logs are, and what Keras and the callbacks had in their hands.
+    """The logs, and what Keras and the callbacks had received.
 
     Attributes:
         log_dir: the directory for TensorBoard.
-        batches, tests: by true step, the logs of each update and of each evaluation.
-        hypotheses: by true step, the translations.
+        batches, tests: the logs of each step and of each evaluation, by step.
+        hypotheses: the translations, by step.
         history: what `fit` returned.
         embeddings: the table at the end.
         vocabulary: of the tokenizer.
@@ -59,7 +59,7 @@ class WatchedRun:
 
 
 class Recorder(keras.callbacks.Callback):
-    """Keeps what it is given; stands last in the list."""
+    """Records its arguments; comes last in the list."""
 
     def __init__(self, quality):
         super().__init__()
@@ -79,7 +79,7 @@ class Recorder(keras.callbacks.Callback):
 
 
 def train_watched(phrases_run, directory):
-    """Two epochs of three updates, each with an evaluation."""
+    """Trains two epochs of three steps, each with an evaluation."""
     trained = TrainedModel.load(phrases_run)
     model, tokenizers = trained.model, trained.tokenizers
     optimizer = keras.optimizers.Adam(InverseSquareRootDecay(peak_rate=1e-3, warmup_steps=4))
@@ -120,10 +120,10 @@ def train_watched(phrases_run, directory):
 
 
 def make_arrays(pairs, tokenizers):
-    """Inputs and labels for `fit`."""
+    """Returns inputs and labels for `fit`."""
     sources, targets = zip(*pairs, strict=True)
     source, target = tokenizers.source.tokenize(sources), tokenizers.target.tokenize(targets)
-    start, end = (tf.fill([len(pairs), 1], each) for each in (START_ID, END_ID))
+    start, end = (tf.fill([len(pairs), 1], each) for each in (SpecialIds().start, SpecialIds().end))
     rows = [source, end], [start, target], [target, end]
     source, target, labels = (tf.concat(row, axis=1).to_tensor().numpy() for row in rows)
     return {"source": source, "target": target}, labels

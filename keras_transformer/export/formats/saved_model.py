@@ -1,0 +1,216 @@
+"""The export format SavedModel, for TensorFlow in any language and TensorFlow Serving."""
+
+import dataclasses
+import importlib.metadata
+import os
+import pathlib
+from typing import TYPE_CHECKING, Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from keras_transformer import __version__
+from keras_transformer._utils.checks import require_choice
+from keras_transformer._utils.errors import UserError
+from keras_transformer.decoding import Search, SearchSettings
+from keras_transformer.export.allowed_ops import check_ops
+from keras_transformer.export.formats.base import ExportFormat, register_export_format
+from keras_transformer.export.golden import make_golden_pair, replay_golden_pairs
+from keras_transformer.export.manifest import write_manifest
+from keras_transformer.export.modules import TextLimits, TextModule, make_text_module
+from keras_transformer.export.saved_model_file import read_meta_graph
+from keras_transformer.export.warmup import write_warmup_requests
+
+if TYPE_CHECKING:
+    from keras_transformer.export.trained_model import TrainedModel
+
+#: Texts with which every export is tested beside the model's own examples: an empty text, white
+#: space, one word, a sentence in several scripts.
+BUILT_IN_EXAMPLES = ("", " ", "A", "Two words, и ещё несколько – 三つ 🙂.")
+WEIGHT_DTYPES = ("float32", "float16", "bfloat16")
+
+#: A request: the name of a signature, and its inputs by name.
+Request = tuple[str, dict[str, np.ndarray]]
+
+
+@register_export_format("saved_model")
+class SavedModelFormat(ExportFormat):
+    """A SavedModel that takes strings and returns strings, with tokenizers in its graph.
+
+    Args:
+        trained: a `TrainedModel`.
+        search: a `BeamSearch`, a `GreedySearch` or `SearchSettings`. Default: the search of the
+            recipe.
+        limits: a `TextLimits`. Default: the model's `max_length`, or as much as a bounded attention
+            mechanism can read.
+        weights: dtype in which weights are stored: "float32", "float16" or "bfloat16". The effect
+            on the answers is measured and written into the manifest. Default "float32".
+        xla: whether XLA compiles the searches: faster in the same process, but TensorFlow Serving
+            does not load it by default. Default False.
+        portable: whether to require a graph of core TensorFlow operations, which needs a tokenizer
+            of bytes. Default False.
+    """
+
+    def __init__(
+        self,
+        trained: "TrainedModel",
+        *,
+        search: Search | SearchSettings | None = None,
+        limits: TextLimits | None = None,
+        weights: str = "float32",
+        xla: bool = False,
+        portable: bool = False,
+    ) -> None:
+        super().__init__(trained)
+        self.search = search
+        self.limits = limits
+        self.weights: str = require_choice("weights", weights, WEIGHT_DTYPES)
+        self.xla = xla
+        self.portable = portable
+        if portable:
+            _require_bytes(trained)
+
+    def write(self, directory: pathlib.Path, name: str, version: int) -> None:
+        module = self._make_module(self.weights)
+        requests = example_requests(module, self.trained.examples)
+        golden = golden_pairs(module, requests)
+        difference = None
+        if self.weights != "float32":
+            exact = golden_pairs(self._make_module(None), requests[:1])
+            difference = _difference(exact, golden)
+
+        concrete = {name: function.concrete for name, function in module.functions.items()}
+        tf.saved_model.save(module, os.fspath(directory), signatures=concrete)
+        # When it batches, TensorFlow Serving refuses scalars; and it does not load a model if a
+        # warm-up request fails.
+        batched = [each for each in requests if module.functions[each[0]].record.is_batched]
+        write_warmup_requests(directory, batched)
+        outside_core = check_ops(directory, read_meta_graph(directory)).outside_core
+        if self.portable and outside_core:
+            raise UserError(
+                "A portable export has core operations only; this one has "
+                f"{', '.join(outside_core)}."
+            )
+        parameters = sum(variable.shape.num_elements() for variable in module.stored or ())
+        content = {
+            "name": name,
+            "version": version,
+            "created_with": _versions(outside_core),
+            "kind": type(self.trained.model).__name__,
+            "model": dataclasses.asdict(self.trained.model.config),
+            "recipe": self.trained.recipe,
+            "quality": self.trained.quality,
+            "tokenizers": _described_tokenizers(self.trained),
+            "search": _described_search(module),
+            "limits": dataclasses.asdict(module.limits),
+            "ops": {"outside_core": list(outside_core)},
+            "weights": {
+                "dtype": self.weights,
+                "parameters": parameters,
+                "difference": difference,
+            },
+            "xla": self.xla,
+            "golden": golden,
+        }
+        write_manifest(directory, content)
+        _require_equal_answers(directory)
+
+    def _make_module(self, stored_dtype: str | None) -> TextModule:
+        return make_text_module(self.trained, self.search, self.limits, self.xla, stored_dtype)
+
+
+def example_requests(module: TextModule, examples: tuple[str, ...]) -> list[Request]:
+    """Returns an example request for each signature of a module.
+
+    Args:
+        module: a `TextModule`.
+        examples: texts beside `BUILT_IN_EXAMPLES`.
+    """
+    texts = np.array([text.encode() for text in (*BUILT_IN_EXAMPLES, *examples)], object)
+    # Targets are the model's own answers, so that the scores show how the model rates them.
+    answers = module.functions["serving_default"](text=tf.constant(texts)).get("text")
+    answers = texts if answers is None else answers.numpy()
+    return [
+        (name, function.record.example_request(texts, answers))
+        for name, function in module.functions.items()
+    ]
+
+
+def golden_pairs(module: TextModule, requests: list[Request]) -> list[dict[str, Any]]:
+    """Returns the golden pairs of requests: the answers of the module in memory."""
+    pairs = []
+    for name, inputs in requests:
+        tensors = {key: tf.constant(value) for key, value in inputs.items()}
+        pairs.append(make_golden_pair(name, inputs, module.functions[name](**tensors)))
+    return pairs
+
+
+def _difference(exact: list[dict[str, Any]], stored: list[dict[str, Any]]) -> dict[str, Any]:
+    """Returns how the first answers with stored weights differ from those with exact weights."""
+    before, after = exact[0]["outputs"], stored[0]["outputs"]
+    if "text" not in before:
+        old, new = np.array(before["embedding"]), np.array(after["embedding"])
+        return {"largest_difference_of_embeddings": float(np.max(np.abs(old - new)))}
+    is_same = np.array(before["text"], object) == np.array(after["text"], object)
+    scores = np.abs(np.array(before["score"], float) - np.array(after["score"], float))
+    return {
+        "texts": len(is_same),
+        "texts_changed": int(np.sum(~is_same)),
+        "largest_difference_of_scores": float(np.max(scores[is_same], initial=0.0)),
+    }
+
+
+def _require_bytes(trained: "TrainedModel") -> None:
+    for tokenizer in (trained.tokenizers.source, trained.tokenizers.target):
+        if tokenizer.registered_name != "bytes":
+            raise UserError(
+                "A portable export needs a tokenizer of bytes: the model was trained with a "
+                f"{tokenizer.registered_name!r} tokenizer, whose operations are tensorflow-text's.",
+                fix="Train with bytes, or export without `portable`.",
+            )
+
+
+def _versions(outside_core: list[str]) -> dict[str, str | None]:
+    return {
+        "keras_transformer": __version__,
+        "tensorflow": tf.__version__,
+        "keras": keras.__version__,
+        "tensorflow_text": (
+            importlib.metadata.version("tensorflow-text") if outside_core else None
+        ),
+    }
+
+
+def _described_tokenizers(trained: "TrainedModel") -> dict[str, dict[str, Any]]:
+    sides = {"source": trained.tokenizers.source, "target": trained.tokenizers.target}
+    return {
+        side: {
+            "kind": tokenizer.registered_name,
+            "size": tokenizer.vocabulary_size,
+            "hash": tokenizer.hash,
+        }
+        for side, tokenizer in sides.items()
+    }
+
+
+def _described_search(module: TextModule) -> dict[str, Any] | None:
+    """Returns the settings of a module's search for JSON, or None if it does not search."""
+    searches = getattr(module, "searches", None)
+    if searches is None:
+        return None
+    search = searches["serving_default"]
+    constraints = [
+        {"kind": type(each).__name__, **dataclasses.asdict(each)} for each in search.constraints
+    ]
+    settings = {**dataclasses.asdict(search), "constraints": constraints}
+    return {"kind": type(search).__name__, **settings}
+
+
+def _require_equal_answers(directory: pathlib.Path) -> None:
+    for row in replay_golden_pairs(directory):
+        if not row.ok:
+            raise RuntimeError(
+                "The exported model gives other answers than the model in memory: "
+                f"{row.difference}. Nothing was written."
+            )

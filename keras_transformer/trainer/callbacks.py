@@ -1,0 +1,296 @@
+"""Keras callbacks that log scalars, histograms, hyperparameters, translations and profiles.
+
+They work with `model.fit` and with recipes. Each takes a `Logger`, or the directory that is given
+to TensorBoard.
+"""
+
+import numbers
+import os
+import pathlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from keras_transformer._utils.checks import require_integer, require_positive_integer
+from keras_transformer._utils.console import shown
+from keras_transformer.trainer.loggers.logger import TRAIN, VALIDATION, Logger, as_logger
+
+if TYPE_CHECKING:
+    from keras_transformer.trainer.translation_quality import TranslationQuality
+
+Destination = Logger | str | os.PathLike[str]
+Logs = dict[str, Any] | None
+
+
+def training_step(model: keras.Model) -> int:
+    """Returns the number of training steps made, across epochs and restarts.
+
+    The optimizer counts them. A `LossScaleOptimizer` reports the count of the optimizer inside it,
+    which skips steps whose gradients have overflowed.
+
+    >>> import keras
+    >>> model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
+    >>> model.compile("adam", "mse")
+    >>> training_step(model)
+    0
+    """
+    if getattr(model, "optimizer", None) is None:
+        raise ValueError(
+            f"The model '{model.name}' has no optimizer, which counts the training steps. Call "
+            "model.compile(optimizer, loss) first."
+        )
+    return int(model.optimizer.iterations.numpy())
+
+
+class LoggingCallback(keras.callbacks.Callback):
+    """Base of the callbacks that log by training step.
+
+    Args:
+        logger: A `Logger`, or the directory that is given to TensorBoard.
+
+    Attributes:
+        count_steps: Function that returns the number of training steps made. Default: the
+            optimizer's count. A training by recipe sets it to its own count, which includes steps
+            that the optimizer skipped because of the loss scale.
+    """
+
+    model: Any
+
+    def __init__(self, logger: Destination) -> None:
+        super().__init__()
+        self.logger: Logger = as_logger(logger)
+        self.count_steps: Callable[[], int] = lambda: training_step(self.model)
+
+    @property
+    def step(self) -> int:
+        """Number of training steps made."""
+        return self.count_steps()
+
+    def on_train_end(self, logs: Logs = None) -> None:
+        self.logger.flush()
+
+
+class TrainingScalars(LoggingCallback):
+    """Logs each number in the logs of training and evaluation, and the learning rate.
+
+    Training and evaluation log the same names, as the splits "train" and "validation". Whatever
+    callbacks before this one add to the logs of an evaluation, as `TranslationQuality` does, is
+    logged with them. If the logs have no "learning_rate", it is that of the optimizer for the next
+    step. Trainings by recipe log their metrics without this callback.
+
+    Args:
+        logger: A `Logger`, or the directory that is given to TensorBoard.
+        every: Integer. Number of training steps between two points of a curve. Default 50.
+
+    >>> import keras, tempfile
+    >>> model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
+    >>> model.compile("adam", "mse")
+    >>> directory = tempfile.mkdtemp()
+    >>> scalars = TrainingScalars(directory, every=2)
+    >>> history = model.fit(np.ones((8, 1)), np.ones((8, 1)), 1, callbacks=[scalars], verbose=0)
+    >>> os.listdir(directory)
+    ['train']
+    """
+
+    def __init__(self, logger: Destination, every: int = 50) -> None:
+        super().__init__(logger)
+        self.every = require_positive_integer("every", every)
+        self._last_step = 0
+
+    def on_train_begin(self, logs: Logs = None) -> None:
+        self._last_step = self.step
+
+    def on_train_batch_end(self, batch: int, logs: Logs = None) -> None:
+        # A call may stand for several steps, or for none if gradients are accumulated.
+        step = self.step
+        is_due = step // self.every > self._last_step // self.every
+        self._last_step = step
+        if is_due:
+            logs = dict(logs or {})
+            if "learning_rate" not in logs:
+                logs["learning_rate"] = float(self.model.optimizer.learning_rate)
+            self._log(TRAIN, logs)
+
+    def on_test_end(self, logs: Logs = None) -> None:
+        self._log(VALIDATION, logs or {})
+
+    def _log(self, split: str, logs: Mapping[str, Any]) -> None:
+        metrics = {name: value for name, value in logs.items() if np.ndim(value) == 0}
+        self.logger.log_metrics(split, self.step, metrics)
+
+
+class WeightHistograms(LoggingCallback):
+    """Logs a histogram of each trainable weight at each evaluation.
+
+    They show layers that do not learn and weights that grow without bound. Logs become large: a
+    large model has hundreds of weights.
+
+    Args:
+        logger: A `Logger`, or the directory that is given to TensorBoard.
+    """
+
+    def on_test_end(self, logs: Logs = None) -> None:
+        for weight in self.model.trainable_variables:
+            self.logger.log_histogram(TRAIN, self.step, f"weights/{weight.path}", weight.value)
+
+
+class HyperParameters(LoggingCallback):
+    """Logs the settings of a run, so that runs can be compared by them.
+
+    They are logged before the first step only, not again when the run is resumed.
+
+    Args:
+        logger: A `Logger`, or the directory that is given to TensorBoard.
+        values: Dictionary of settings. Settings in nested dictionaries get names with a dot.
+        metrics: List of the names of metrics by which runs are compared, such as "bleu". Default:
+            all metrics of evaluations. If runs name different metrics, TensorBoard uses those of
+            one run.
+        name: String. Name of the run. Default: chosen by the logger.
+
+    >>> HyperParameters("logs", {"model": {"hidden_dim": 64, "dropout": 0.1}}).values
+    {'model.hidden_dim': 64, 'model.dropout': 0.1}
+    """
+
+    def __init__(
+        self,
+        logger: Destination,
+        values: Mapping[str, Any],
+        metrics: Sequence[str] | None = None,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(logger)
+        self.values = flatten(values)
+        if isinstance(metrics, str):
+            raise ValueError(f"`metrics` must be a list of names; got {metrics!r}.")
+        self.metrics = metrics
+        self.name = name
+
+    def on_train_begin(self, logs: Logs = None) -> None:
+        if self.step == 0:
+            self.logger.log_hyperparameters(self.values, name=self.name, metrics=self.metrics)
+
+    def on_train_end(self, logs: Logs = None) -> None:
+        self.logger.finish(self.step)
+        super().on_train_end(logs)
+
+
+def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, bool | int | float | str]:
+    """Returns settings without nested dictionaries, as types that loggers can show.
+
+    >>> flatten({"text": {"shared": True}, "test": ["a", "b"], "clip": None})
+    {'text.shared': True, 'test': 'a, b', 'clip': 'none'}
+    """
+    flat: dict[str, bool | int | float | str] = {}
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            flat.update(flatten(value, f"{prefix}{name}."))
+        else:
+            flat[f"{prefix}{name}"] = _as_cell(value)
+    return flat
+
+
+def _as_cell(value: Any) -> bool | int | float | str:
+    if isinstance(value, bool | str):
+        return value
+    if isinstance(value, numbers.Integral):
+        return int(value)
+    if isinstance(value, numbers.Real):
+        return float(value)
+    if isinstance(value, list | tuple):
+        return ", ".join(str(_as_cell(each)) for each in value)
+    return "none" if value is None else str(value)
+
+
+class SampleTranslations(LoggingCallback):
+    """Logs a table of sources, references and the model's translations at each evaluation.
+
+    The sentences are the first ones of the `TranslationQuality`, the same at each evaluation.
+
+    Args:
+        logger: A `Logger`, or the directory that is given to TensorBoard.
+        quality: A `TranslationQuality` that comes before this callback in the list.
+        rows: Integer. Largest number of sentences in the table. Default 10.
+    """
+
+    def __init__(self, logger: Destination, quality: "TranslationQuality", rows: int = 10) -> None:
+        super().__init__(logger)
+        self.quality = quality
+        self.rows = require_positive_integer("rows", rows)
+
+    def on_test_end(self, logs: Logs = None) -> None:
+        if self.quality.hypotheses is None:
+            raise ValueError(
+                "There are no translations yet: `SampleTranslations` must come after its "
+                "`TranslationQuality` in the list of callbacks."
+            )
+        table = make_table(self.quality.samples(self.rows))
+        self.logger.log_text(VALIDATION, self.step, "translations", table)
+
+
+# Characters with a meaning in Markdown or HTML.
+_SIGNS = {ord(sign): f"&#{ord(sign)};" for sign in "\\`*_{}[]()<>#+-.!|&~:\"'="}
+
+
+def make_table(rows: Iterable[Sequence[str]]) -> str:
+    """Returns a Markdown table of rows of source, reference and hypothesis.
+
+    >>> print(make_table([("a|b", "<b>", "*c*")]))
+    | source | reference | hypothesis |
+    |---|---|---|
+    | a&#124;b | &#60;b&#62; | &#42;c&#42; |
+    """
+    lines = ["| source | reference | hypothesis |", "|---|---|---|"]
+    for row in rows:
+        lines.append(f"| {' | '.join(shown(text).translate(_SIGNS) for text in row)} |")
+    return "\n".join(lines)
+
+
+#: Directory of profiles: a run of its own, because the profiler adds an event file to its output.
+PROFILE = "profile"
+
+
+class ProfileSteps(LoggingCallback):
+    """Profiles a range of training steps with TensorFlow's profiler.
+
+    The range should not include the first steps, in which TensorFlow traces and compiles. If a call
+    makes several steps, as with `steps_per_execution`, the calls that contain `first` and `last`
+    are profiled whole. TensorBoard shows the profile if its plugin is installed
+    (`pip install tensorboard-plugin-profile`).
+
+    Args:
+        log_dir: The directory that is given to TensorBoard.
+        first: Integer. Number of the first step to profile, from 1.
+        last: Integer. Number of the last step to profile.
+    """
+
+    def __init__(self, log_dir: str | os.PathLike[str], first: int, last: int) -> None:
+        super().__init__(log_dir)
+        self.log_dir: pathlib.Path = pathlib.Path(log_dir)
+        self.first = require_positive_integer("first", first)
+        self.last = require_integer("last", last, minimum=self.first)
+        self._is_running = False
+
+    def on_train_begin(self, logs: Logs = None) -> None:
+        self._start_or_stop()
+
+    def on_train_batch_end(self, batch: int, logs: Logs = None) -> None:
+        self._start_or_stop()
+
+    def on_train_end(self, logs: Logs = None) -> None:
+        self._stop()
+
+    def _start_or_stop(self) -> None:
+        step = self.step
+        if step >= self.last:
+            self._stop()
+        elif step >= self.first - 1 and not self._is_running:
+            tf.profiler.experimental.start(str(self.log_dir / PROFILE))
+            self._is_running = True
+
+    def _stop(self) -> None:
+        if self._is_running:
+            tf.profiler.experimental.stop()
+            self._is_running = False

@@ -1,0 +1,148 @@
+"""TensorBoard event files."""
+
+import contextlib
+import os
+import pathlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from keras_transformer._utils.errors import named_file_errors
+from keras_transformer.trainer.loggers.logger import VALIDATION, Logger, register_logger
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+# Longest time until a reader sees what was written, if anything is written after it.
+_FLUSH_MILLISECONDS = 10_000
+_WRITERS: dict[str, "tf.summary.SummaryWriter"] = {}
+
+
+def event_writer(directory: str | os.PathLike[str]) -> "tf.summary.SummaryWriter":
+    """Returns the summary writer of a directory; all callers share one writer and one file.
+
+    >>> import tempfile
+    >>> directory = tempfile.mkdtemp()
+    >>> event_writer(directory) is event_writer(directory + "/.")
+    True
+    >>> close_all()
+    """
+    import tensorflow as tf
+
+    path = os.path.realpath(directory)
+    if path not in _WRITERS:
+        _WRITERS[path] = tf.summary.create_file_writer(path, flush_millis=_FLUSH_MILLISECONDS)
+    return _WRITERS[path]
+
+
+def flush_all() -> None:
+    """Writes all events logged so far to disk. After that, event files only grow."""
+    for writer in _WRITERS.values():
+        writer.flush()
+
+
+def close_all() -> None:
+    """Closes all event files. Later events of the same directory go to a new file."""
+    while _WRITERS:
+        _, writer = _WRITERS.popitem()
+        writer.close()
+
+
+@register_logger("tensorboard")
+class TensorBoardLogger(Logger):
+    """Logger that writes event files, one subdirectory per split.
+
+    TensorBoard shows each subdirectory as a run with a color of its own; training and validation
+    write the same tags, so that their curves share a chart.
+
+    Args:
+        log_dir: The directory that is given to TensorBoard, or one of many inside it.
+    """
+
+    def __init__(self, log_dir: str | os.PathLike[str]) -> None:
+        self.log_dir: pathlib.Path = pathlib.Path(log_dir)
+
+    @classmethod
+    def for_run(cls, run_directory: pathlib.Path, name: str) -> Self:
+        return cls(run_directory / "tensorboard")
+
+    def log_metrics(
+        self, split: str, step: int, metrics: Mapping[str, float], epoch: float | None = None
+    ) -> None:
+        import tensorflow as tf
+
+        # TensorBoard stores float32: a larger number, such as an exploded perplexity, is infinite.
+        with self._writing(split, step), np.errstate(over="ignore"):
+            for name, value in metrics.items():
+                tf.summary.scalar(name, np.float32(value))
+
+    def log_text(self, split: str, step: int, name: str, markdown: str) -> None:
+        import tensorflow as tf
+
+        with self._writing(split, step):
+            tf.summary.text(name, markdown)
+
+    def log_images(self, split: str, step: int, name: str, images: Sequence[bytes]) -> None:
+        import tensorflow as tf
+        from tensorboard.plugins.image import metadata
+
+        settings = metadata.create_summary_metadata(display_name=None, description=None)
+        with self._writing(split, step):
+            # The plugin expects width and height first, but reads them from the files themselves.
+            tf.summary.write(name, tf.constant([b"", b"", *images]), metadata=settings)
+
+    def log_histogram(self, split: str, step: int, name: str, values: Any) -> None:
+        import tensorflow as tf
+
+        with self._writing(split, step):
+            tf.summary.histogram(name, tf.cast(values, tf.float32))
+
+    def log_hyperparameters(
+        self,
+        values: Mapping[str, bool | int | float | str],
+        *,
+        name: str | None = None,
+        metrics: Sequence[str] | None = None,
+    ) -> None:
+        from tensorboard.plugins.hparams import api
+
+        # The plugin looks for metrics in the directory of the hyperparameters.
+        with self._writing(VALIDATION, 0):
+            if metrics is not None:
+                api.hparams_config(
+                    hparams=[api.HParam(key) for key in values],
+                    metrics=[api.Metric(tag) for tag in metrics],
+                )
+            api.hparams(dict(values), trial_id=name)
+
+    def finish(self, step: int) -> None:
+        import tensorflow as tf
+        from tensorboard.plugins.hparams import api_pb2, summary
+
+        ended = summary.session_end_pb(api_pb2.STATUS_SUCCESS)  # pyright: ignore
+        with self._writing(VALIDATION, step):
+            tf.summary.experimental.write_raw_pb(ended.SerializeToString())
+
+    def flush(self) -> None:
+        with named_file_errors(self.log_dir):
+            for path in self._event_directories():
+                _WRITERS[path].flush()
+
+    def close(self) -> None:
+        with named_file_errors(self.log_dir):
+            for path in self._event_directories():
+                _WRITERS.pop(path).close()
+
+    def files(self) -> Iterable[pathlib.Path]:
+        return [path for path in sorted(self.log_dir.rglob("*")) if path.is_file()]
+
+    @contextlib.contextmanager
+    def _writing(self, split: str, step: int) -> Iterator[None]:
+        with named_file_errors(self.log_dir), event_writer(self.log_dir / split).as_default(step):
+            yield
+
+    def _event_directories(self) -> list[str]:
+        """Returns the directories inside the logger's own that have an open event file."""
+        log_dir = os.path.realpath(self.log_dir)
+        return [path for path in _WRITERS if pathlib.Path(path).is_relative_to(log_dir)]

@@ -1,0 +1,70 @@
+"""Registry of the optimizers that recipes can name.
+
+A new optimizer is one file in this folder. It declares its hyperparameters and builds a Keras
+optimizer:
+
+    @register_optimizer("lion")
+    @dataclasses.dataclass(frozen=True, kw_only=True)
+    class Lion(OptimizerConfig):
+        beta_1: float = setting(0.9, require_rate)
+
+        def build(self, learning_rate, **shared):
+            import keras
+
+            return keras.optimizers.Lion(learning_rate, beta_1=self.beta_1, **shared)
+
+The file is found automatically. It imports TensorFlow and Keras inside `build` only, because
+recipes are checked without them.
+"""
+
+import abc
+import dataclasses
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from keras_transformer._utils.registry import Kind, register
+
+if TYPE_CHECKING:
+    import keras
+
+    LearningRate = float | keras.optimizers.schedules.LearningRateSchedule
+else:
+    LearningRate = Any
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class OptimizerConfig(abc.ABC):
+    """Hyperparameters of an optimizer: the base class of all members of `OPTIMIZERS`.
+
+    Subclasses are frozen dataclasses whose fields are declared with `setting`. Each field is a key
+    that a recipe can set; learning rate, clipping and the moving average of weights are not among
+    them, because every optimizer has them.
+
+    Raises:
+        ArgumentError: If a hyperparameter has a value that is not allowed.
+    """
+
+    #: Name by which the optimizer is registered.
+    registered_name: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            value = field.metadata["check"](field.name, getattr(self, field.name))
+            object.__setattr__(self, field.name, value)
+
+    @abc.abstractmethod
+    def build(self, learning_rate: LearningRate, **shared: Any) -> "keras.optimizers.Optimizer":
+        """Builds the Keras optimizer.
+
+        Args:
+            learning_rate: A number or a Keras learning rate schedule.
+            **shared: Arguments of every Keras optimizer, such as `global_clipnorm` and `use_ema`.
+        """
+
+
+OPTIMIZERS: dict[str, type[OptimizerConfig]] = {}
+
+
+def register_optimizer(name: str) -> Callable[[Kind], Kind]:
+    """Returns a class decorator that adds an `OptimizerConfig` to `OPTIMIZERS` by its name."""
+    return register(OPTIMIZERS, name)

@@ -1,0 +1,212 @@
+"""Rules about values of different sections of a recipe that do not go together."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from keras_transformer._utils.errors import ArgumentError, UserError
+from keras_transformer.trainer.section import in_section
+
+if TYPE_CHECKING:
+    from keras_transformer.trainer.config import DataSection, Recipe
+
+#: Columns that the corpora of each task must have.
+COLUMNS = {"translation": ("source", "target"), "language_model": ("text",)}
+
+
+def conflicts(recipe: "Recipe") -> Iterator[UserError]:
+    """Yields a mistake for each rule that a recipe breaks, with dotted keys."""
+    yield from _conflicts_of_corpora(recipe)
+    if recipe.task == "translation":
+        yield from _conflicts_of_translation(recipe)
+    else:
+        yield from _conflicts_of_language_model(recipe)
+    yield from _conflicts_without_validation(recipe)
+    yield from _conflicts_of_lengths(recipe)
+    if recipe.checkpoints.final == "ema" and not recipe.training.ema:
+        yield ArgumentError(
+            "training.ema",
+            "above 0, such as 0.999, for checkpoints.final='ema'",
+            recipe.training.ema,
+            related=("checkpoints.final",),
+        )
+    rates = [rate for name, rate in recipe.model.settings.items() if name.endswith("dropout")]
+    if recipe.training.r_drop_alpha and not any(rates):
+        yield ArgumentError(
+            "model.dropout",
+            "above 0 for training.r_drop_alpha, which compares two predictions that differ by "
+            "dropout",
+            0.0,
+            related=("training.r_drop_alpha",),
+        )
+    profile, steps = recipe.tensorboard.profile, recipe.training.steps
+    if profile is not None and steps is not None and profile[1] > steps:
+        yield ArgumentError(
+            "tensorboard.profile",
+            f"within training.steps={steps}",
+            list(profile),
+            related=("training.steps",),
+        )
+
+
+def _conflicts_of_corpora(recipe: "Recipe") -> Iterator[UserError]:
+    """Yields the first corpus that does not fit the task, as far as names of files show."""
+    task = recipe.task
+    if recipe.data.builtin and task != "translation":
+        yield ArgumentError(
+            "data.builtin",
+            f"null for the task {task!r}, because the built-in corpora have pairs",
+            recipe.data.builtin,
+            fix="Name files in `data.train`.",
+            related=("task",),
+        )
+    for key, files in recipe.data.corpora.items():
+        try:
+            columns = _columns(recipe.data, files)
+        except UserError as error:
+            if error.argument is None:
+                yield error.renamed(f"data.{key}")
+            elif error.argument in recipe.data.format_options:
+                yield in_section(error, "data.format_options")
+            else:
+                yield in_section(error, "data")
+            return
+        if columns != COLUMNS[task]:
+            fix = "Set `data.format`, `data.columns` or `data.keys`, or choose another `task`."
+            if task == "translation" and len(files) == 1:
+                fix = f"Name two files, such as [train.en, train.de]. {fix}"
+            yield UserError(
+                f"the task {task!r} needs {' and '.join(COLUMNS[task])}; {' and '.join(files)} "
+                f"{'holds' if len(files) == 1 else 'hold'} {' and '.join(columns)}.",
+                argument=f"data.{key}",
+                related=("task",),
+                fix=fix,
+            )
+            return
+
+
+def _columns(data: "DataSection", files: tuple[str, ...]) -> tuple[str, ...]:
+    """Returns the columns of a corpus; raises an error about a key of `data` if there are none."""
+    from keras_transformer.data.corpora import find_columns
+
+    return find_columns(files, **data.reading_options)
+
+
+def _is_parsed(data: "DataSection", files: tuple[str, ...]) -> bool:
+    """Returns whether the sources of a corpus are parsed sentences."""
+    from keras_transformer.data.corpora import guess_format
+
+    try:
+        return (data.format or guess_format(files)) == "conllu"
+    except UserError:  # reported by `_conflicts_of_corpora`
+        return True
+
+
+def _conflicts_of_trees(data: "DataSection") -> Iterator[UserError]:
+    """Yields the first corpus without dependency trees, for a model that reads them."""
+    if data.builtin:
+        yield UserError(
+            f"needs parsed sources, which the built-in corpus {data.builtin!r} does not have.",
+            argument="model.tree_positions",
+            related=("data.builtin",),
+            fix="Name CoNLL-U files in `data.train`, or set `model.tree_positions` to none.",
+        )
+    for key, files in data.corpora.items():
+        if not _is_parsed(data, files):
+            yield ArgumentError(
+                f"data.{key}",
+                "files with parsed sources, such as [train.conllu, train.en], for "
+                "model.tree_positions",
+                ", ".join(files),
+                related=("model.tree_positions",),
+                fix="Set `data.format` to conllu, or `model.tree_positions` to none.",
+            )
+            return
+
+
+def _conflicts_of_translation(recipe: "Recipe") -> Iterator[UserError]:
+    if recipe.model.reads_trees:
+        yield from _conflicts_of_trees(recipe.data)
+    if not recipe.text.shared and recipe.model.settings["share_embeddings"] == "all":
+        yield ArgumentError(
+            "model.share_embeddings",
+            "'target' or 'none' with text.shared=false, because two vocabularies cannot share an "
+            "embedding table",
+            "all",
+            related=("text.shared",),
+        )
+    if recipe.batches.packed:
+        yield ArgumentError(
+            "batches.packed", "false for the task 'translation'", True, related=("task",)
+        )
+
+
+def _conflicts_of_language_model(recipe: "Recipe") -> Iterator[UserError]:
+    task = "the task 'language_model'"
+    if not recipe.text.shared:
+        yield ArgumentError(
+            "text.shared", f"true for {task}, which has one vocabulary", False, related=("task",)
+        )
+    if recipe.batches.packed:
+        try:
+            recipe.model.make_config(recipe.task, vocabulary_size=1, is_packed=True)
+        except UserError as error:
+            yield UserError(
+                f"not possible with this model: {error}",
+                argument="batches.packed",
+                related=("model.attention",),
+            )
+    if recipe.batches.packed and recipe.text.sampling:
+        yield ArgumentError(
+            "text.sampling",
+            "0 for packed rows, whose lengths are fixed",
+            recipe.text.sampling,
+            related=("batches.packed",),
+            fix="Or set `batches.packed` to false.",
+        )
+    if recipe.data.test:
+        yield ArgumentError(
+            "data.test",
+            f"left out for {task}, because tests compare translations with references",
+            list(recipe.data.test),
+            related=("task",),
+            fix="Name the files in `data.validation`.",
+        )
+    if recipe.evaluation.metric != "loss":
+        yield ArgumentError(
+            "evaluation.metric",
+            f"'loss' for {task}, which has no references",
+            recipe.evaluation.metric,
+            related=("task",),
+        )
+
+
+def _conflicts_without_validation(recipe: "Recipe") -> Iterator[UserError]:
+    if recipe.data.has_validation:
+        return
+    needs = {
+        "evaluation.patience": recipe.evaluation.patience is not None,
+        "evaluation.metric": recipe.evaluation.metric != "loss",
+        "checkpoints.final": recipe.checkpoints.final == "best",
+    }
+    for key, is_needed in needs.items():
+        if is_needed:
+            section, _, name = key.partition(".")
+            yield UserError(
+                f"{getattr(getattr(recipe, section), name)!r} needs validation data.",
+                argument=key,
+                fix="Name files in `data.validation`.",
+            )
+
+
+def _conflicts_of_lengths(recipe: "Recipe") -> Iterator[UserError]:
+    config = recipe.model.make_config(recipe.task, vocabulary_size=1)
+    length = recipe.batches.max_length
+    for field, limit in config.length_limits().items():
+        if limit < length:
+            yield ArgumentError(
+                "model.max_length",
+                f"at least batches.max_length={length} for model.{field}="
+                f"{getattr(config, field)!r}",
+                limit,
+                related=("batches.max_length", f"model.{field}"),
+            )

@@ -1,0 +1,262 @@
+"""Base of the sections of a recipe: dataclasses whose fields declare their default and their check.
+
+A mistake in a section is a `UserError` whose `argument` is a dotted key, such as "training.steps".
+All mistakes are collected and raised together in one `RecipeError`.
+"""
+
+import dataclasses
+import functools
+import importlib
+import inspect
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, ClassVar
+
+from keras_transformer._utils.checks import (
+    require_choice,
+    require_mapping,
+    require_positive_integer,
+    require_text,
+)
+from keras_transformer._utils.errors import ArgumentError, UserError
+from keras_transformer.trainer.recipe_file import RecipeError
+
+#: Takes the dotted key and the value of a setting; returns the value or raises `ArgumentError`.
+Check = Callable[..., Any]
+
+
+def setting(default: Any, check: Check, **arguments: Any) -> Any:
+    """Declares a field of a section.
+
+    Args:
+        default: Value of the field if a recipe does not set it.
+        check: Function of the dotted key and the value, such as those of
+            `keras_transformer._utils.checks`.
+        **arguments: Further arguments of `check`.
+    """
+    metadata = {"check": functools.partial(check, **arguments)}
+    if isinstance(default, dict):
+        return dataclasses.field(default_factory=dict, metadata=metadata)
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+def or_null(check: Check) -> Check:
+    """Returns a check that also allows None, which is `null` in a recipe."""
+
+    def checked(name: str, value: Any, **arguments: Any) -> Any:
+        if value is None:
+            return None
+        try:
+            return check(name, value, **arguments)
+        except ArgumentError as error:
+            raise ArgumentError(
+                error.argument,
+                f"null or {error.expected}",
+                error.got,
+                fix=error.fix,
+                related=error.related,
+            ) from error
+
+    return checked
+
+
+def require_registered(name: str, value: Any, registry: str, others: Iterable[str] = ()) -> str:
+    """Returns `value` if it is a name in a registry.
+
+    Args:
+        name: Dotted key of the setting.
+        value: Value of the setting.
+        registry: Place of the registry, see `load_registry`.
+        others: Names that are allowed besides.
+    """
+    return require_choice(name, value, (*load_registry(registry), *others))
+
+
+def load_registry(place: str) -> Mapping[str, Any]:
+    """Returns the registry at a place such as "package.module:ATTRIBUTE".
+
+    It is imported when it is needed, because some registries import TensorFlow.
+    """
+    module, _, attribute = place.partition(":")
+    return getattr(importlib.import_module(module), attribute)
+
+
+def require_options(
+    name: str,
+    options: Mapping[str, Any],
+    function: Callable[..., Any],
+    owner: str,
+    taken: Iterable[str] = (),
+) -> None:
+    """Checks that a function takes options of these names.
+
+    Args:
+        name: Key of the options.
+        options: A mapping from names to values.
+        function: Function or class that takes the options as keyword arguments.
+        owner: Name of the variant that has the options, for the message.
+        taken: Arguments of the function that are not options.
+    """
+    known = set(inspect.signature(function).parameters) - set(taken)
+    for option in options:
+        if not known:
+            raise UserError(f"{owner!r} has no options; got {option!r}.", argument=name)
+        require_choice(f"{name}.{option}", option, known)
+
+
+def require_list(name: str, value: Any, items: Check, **arguments: Any) -> tuple[Any, ...]:
+    """Returns `value` as a tuple if it is a list with at least one item that passes a check.
+
+    Args:
+        name: Dotted key of the setting.
+        value: Value of the setting.
+        items: Check of each item.
+        **arguments: Further arguments of `items`.
+    """
+    if not isinstance(value, list | tuple) or not value:
+        raise ArgumentError(name, "a list of names", value)
+    return tuple(items(name, item, **arguments) for item in value)
+
+
+def require_texts(name: str, value: Any) -> dict[str, str]:
+    """Returns `value` if it is a mapping from names to text."""
+    values = require_mapping(name, value)
+    return {key: require_text(f"{name}.{key}", text) for key, text in values.items()}
+
+
+def require_files(name: str, value: Any) -> tuple[str, ...]:
+    """Returns one or two paths or patterns as a tuple, which is empty if there are none."""
+    if value is None:
+        return ()
+    files = (value,) if isinstance(value, str) else value
+    if not isinstance(files, list | tuple) or len(files) > 2:
+        raise ArgumentError(
+            name,
+            "a file or pattern, or a list of one or two",
+            value,
+            fix="For several files on a side write a pattern, such as 'train.*.en'.",
+        )
+    return tuple(require_text(name, file) for file in files)
+
+
+def require_file_sets(name: str, value: Any) -> dict[str, tuple[str, ...]]:
+    """Returns a mapping from names to one or two paths or patterns."""
+    sets = {}
+    for key, files in require_mapping(name, value).items():
+        if not re.fullmatch(r"[\w-]+", key):
+            raise ArgumentError(name, "a mapping whose names have letters, digits, _ and -", key)
+        sets[key] = require_files(f"{name}.{key}", files)
+        if not sets[key]:
+            raise ArgumentError(f"{name}.{key}", "one or two files", files)
+    return sets
+
+
+def require_step_range(name: str, value: Any) -> tuple[int, int]:
+    """Returns the first and the last of a range of steps."""
+    expected = "a list of the first and the last step, such as [100, 110]"
+    if not isinstance(value, list | tuple) or len(value) != 2:
+        raise ArgumentError(name, expected, value)
+    first, last = (require_positive_integer(name, step) for step in value)
+    if first > last:
+        raise ArgumentError(name, expected, value)
+    return first, last
+
+
+def require_directory_name(name: str, value: Any) -> str:
+    """Returns `value` if it can be the name of a directory on every system."""
+    require_text(name, value)
+    if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}", value):
+        expected = (
+            "the name of a directory: at most 100 letters, digits, _, - and ., not starting with - "
+            "or ."
+        )
+        raise ArgumentError(name, expected, value)
+    return value
+
+
+def check_fields(
+    kind: type[Any], values: Mapping[str, Any], prefix: str = ""
+) -> tuple[dict[str, Any], list[UserError]]:
+    """Returns the checked values of the fields that are declared with `setting`, and the mistakes.
+
+    Args:
+        kind: The dataclass.
+        values: A mapping from names of fields; fields that are missing in it are not checked.
+        prefix: Text in front of the names of fields in mistakes, such as "training.".
+    """
+    checked, mistakes = {}, []
+    for field in dataclasses.fields(kind):
+        if field.name in values and "check" in field.metadata:
+            try:
+                name = prefix + field.name
+                checked[field.name] = field.metadata["check"](name, values[field.name])
+            except RecipeError as error:
+                mistakes.extend(error.mistakes)
+            except UserError as error:
+                mistakes.append(error)
+    return checked, mistakes
+
+
+def in_section(error: UserError, section: str, keys: Iterable[str] = ()) -> UserError:
+    """Returns an error of another part of the package with the dotted keys of a recipe.
+
+    Args:
+        error: An error about an argument, or located at one.
+        section: The section, or key, whose values were given to the other part.
+        keys: Names of the section's keys, by which a location is recognized as a key.
+
+    >>> in_section(ArgumentError("num_heads", "a positive integer", 0), "model").argument
+    'model.num_heads'
+    >>> in_section(UserError("there are too many."), "model").argument
+    'model'
+    """
+    if error.where is not None and error.where in keys:
+        section, error = f"{section}.{error.where}", error.moved(None)
+    if error.argument is None:
+        return error.renamed(section)
+    return error.renamed({name: f"{section}.{name}" for name in error.arguments})
+
+
+def plain(value: Any) -> Any:
+    """Returns a copy of a value with lists in place of tuples.
+
+    >>> plain({"files": ("a", "b")})
+    {'files': ['a', 'b']}
+    """
+    if isinstance(value, Mapping):
+        return {name: plain(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    return value
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Section:
+    """Base of the sections of a recipe, which check their fields when they are created.
+
+    Subclasses set `key`, declare each field with `setting`, and override `conflicts` if some values
+    exclude each other.
+
+    Raises:
+        RecipeError: With all mistakes.
+    """
+
+    #: Key of the section in a recipe.
+    key: ClassVar[str] = ""
+
+    def __post_init__(self) -> None:
+        values, mistakes = check_fields(type(self), vars(self), prefix=f"{self.key}.")
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+        if not mistakes:
+            mistakes = [in_section(error, self.key) for error in self.conflicts()]
+        if mistakes:
+            raise RecipeError(mistakes)
+
+    def conflicts(self) -> Iterator[UserError]:
+        """Yields a mistake, with names of fields, for values that do not go together."""
+        yield from ()
+
+    def to_dictionary(self) -> dict[str, Any]:
+        """Returns all fields as types that JSON and YAML have."""
+        return {field.name: plain(getattr(self, field.name)) for field in dataclasses.fields(self)}

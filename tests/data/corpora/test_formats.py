@@ -1,0 +1,281 @@
+"""Registry of formats: guessing, opening, options, and a format that has no lines."""
+
+import gzip
+import pathlib
+import struct
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from keras_transformer._utils.errors import UserError
+from keras_transformer.data import (
+    FORMATS,
+    BlankLineDocuments,
+    ConlluCorpus,
+    FileCorpus,
+    JsonLinesCorpus,
+    LabeledCorpus,
+    LineDocuments,
+    PairBatches,
+    ParallelCorpus,
+    ReadingRules,
+    TsvCorpus,
+    choose_buckets,
+    guess_format,
+    open_corpus,
+    register_format,
+    tokenize_corpus,
+)
+from keras_transformer.data.corpora import find_columns, find_files, formats
+from keras_transformer.data.corpora.file_corpus import open_file
+from keras_transformer.text import ByteTokenizer
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "train.de").write_text("Danke\nBitte\n")
+    (tmp_path / "train.en").write_text("Thanks\nPlease\n")
+    (tmp_path / "train.conllu").write_text("1\tDanke\t_\t_\t_\t_\t0\t_\t_\t_\n")
+    (tmp_path / "one.words").write_text("Thanks\n")
+    (tmp_path / "pairs.tsv").write_text("Danke\tThanks\n")
+    (tmp_path / "more.tsv.gz").write_bytes(gzip.compress(b"Bitte\tPlease\n"))
+    (tmp_path / "labeled.tsv").write_text("good film\t1\nbad film\t0\n")
+    (tmp_path / "pairs.jsonl").write_text('{"de": "Danke", "en": "Thanks"}\n')
+    (tmp_path / "story.txt").write_text("Once upon\na time.\n\nThe end.\n")
+    return tmp_path
+
+
+def test_formats_are_known_without_tensorflow():
+    code = (
+        "import sys; from keras_transformer.data import FORMATS, BUILTIN_CORPORA\n"
+        "print(sorted(FORMATS), sorted(BUILTIN_CORPORA), 'tensorflow' in sys.modules)\n"
+        "print(*FORMATS['tsv'].options)"
+    )
+    printed = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout
+    names = ["blank-line-documents", "conllu", "json-lines", "line-documents", "parallel", "tsv"]
+    assert printed == f"{names} ['dates', 'recall'] False\ncolumns has_header\n"
+
+
+@pytest.mark.parametrize("name", sorted(FORMATS))
+def test_format_describes_itself(name):
+    kind = FORMATS[name]
+    assert kind.registered_name == name
+    assert kind.title
+    assert all(extension.startswith(".") for extension in kind.extensions)
+    assert all(kind.options.values())
+
+
+@pytest.mark.parametrize(
+    ("names", "format_name"),
+    [
+        (["pairs.tsv"], "tsv"),
+        (["PAIRS.TSV", "more.tab.gz", "x.tsv"], "tsv"),
+        (["pairs.jsonl.gz"], "json-lines"),
+        (["a.ndjson", "b.jsonl"], "json-lines"),
+        (["train.de", "train.en.gz"], "parallel"),
+        (["train.conllu", "train.en"], "conllu"),
+        (["train.conllu.gz", "train.en"], "conllu"),
+        (["all.txt"], "line-documents"),
+        (["all.gz"], "line-documents"),
+    ],
+)
+def test_guess_format_by_extensions_and_number(names, format_name):
+    assert guess_format(names) == format_name
+    assert guess_format([pathlib.Path(name) for name in names]) == format_name
+
+
+@pytest.mark.parametrize("names", [["a", "b", "c"], ["pairs.tsv", "train.de"], []])
+def test_guess_format_of_unclear_files_raises_with_choices(names):
+    with pytest.raises(UserError, match=rf"`format`.* {len(names)} files.*json-lines") as caught:
+        guess_format(names)
+    assert caught.value.argument == "format"
+
+
+@pytest.mark.parametrize(
+    ("names", "options", "corpus_class", "examples"),
+    [
+        (["train.de", "train.en"], {}, ParallelCorpus, [("Danke", "Thanks"), ("Bitte", "Please")]),
+        (["train.conllu", "one.words"], {}, ConlluCorpus, [("Danke", "Thanks")]),
+        (["pairs.tsv", "more.tsv.gz"], {}, TsvCorpus, [("Danke", "Thanks"), ("Bitte", "Please")]),
+        (["pairs.tsv"], {"columns": ("target", "source")}, TsvCorpus, [("Thanks", "Danke")]),
+        (
+            ["pairs.jsonl"],
+            {"keys": {"source": "de", "target": "en"}},
+            JsonLinesCorpus,
+            [("Danke", "Thanks")],
+        ),
+        (["pairs.jsonl"], {"keys": {"text": "en"}}, JsonLinesCorpus, [("Thanks",)]),
+        (["story.txt"], {}, LineDocuments, [("Once upon",), ("a time.",), ("The end.",)]),
+        (
+            ["story.txt"],
+            {"format": "blank-line-documents"},
+            BlankLineDocuments,
+            [("Once upon\na time.",), ("The end.",)],
+        ),
+        (
+            ["labeled.tsv"],
+            {"columns": ("text", "label")},
+            LabeledCorpus,
+            [("good film", "1"), ("bad film", "0")],
+        ),
+    ],
+)
+def test_open_corpus_reads_each_format(folder, names, options, corpus_class, examples):
+    files = [str(folder / name) for name in names]
+    corpus = open_corpus(files, **options)
+    assert type(corpus) is corpus_class
+    assert list(corpus) == examples
+    assert find_columns(files, **options) == corpus.columns
+
+
+def test_open_corpus_expands_patterns(folder):
+    corpus = open_corpus([str(folder / "*.de"), str(folder / "*.en")])
+    assert list(corpus) == [("Danke", "Thanks"), ("Bitte", "Please")]
+    assert len(list(open_corpus([str(folder / "*.tsv")]))) == 3
+
+
+def test_open_corpus_applies_reading_rules(folder):
+    (folder / "bad.tsv").write_bytes(b"Danke\tThanks\nno tab\nGr\xfc\xdfe\tGreetings\n")
+    rules = {"on_bad_line": "skip", "encoding_errors": "replace"}
+    report = open_corpus([folder / "bad.tsv"], **rules).check()
+    assert (report.examples, report.bad_lines, report.replacements) == (2, 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "options"), [("long.txt", {}), ("long.tsv", {"columns": ["text"]})]
+)
+def test_open_corpus_allows_longer_documents_than_sentences(folder, name, options):
+    (folder / name).write_text("a" * 200_000)
+    assert open_corpus([folder / name], **options).check().examples == 1
+
+
+def test_open_corpus_with_labels_refuses_other_labels(folder):
+    columns = ("text", "label")
+    validation = open_corpus([folder / "labeled.tsv"], columns=columns, labels=("0", "2"))
+    with pytest.raises(UserError, match=r"labeled.tsv:1: unknown label '1'"):
+        validation.check()
+
+
+@pytest.mark.parametrize(
+    ("names", "options", "argument", "facts"),
+    [
+        (["pairs.jsonl"], {}, "keys", "pairs.jsonl.*source=en,target=de"),
+        (["pairs.tsv"], {"keys": {"text": "en"}}, "keys", "tsv.* json-lines"),
+        (["story.txt"], {"has_header": True}, "has_header", "line-documents.* tsv"),
+        (["pairs.tsv"], {"sheet": 2}, "sheet", "no format has it"),
+        (["pairs.tsv"], {"columns": ("de", "en")}, "columns", r"got \('de', 'en'\)"),
+        (["pairs.jsonl"], {"keys": {"de": "en"}}, "keys", r"got \('de',\)"),
+        (["train.conllu"], {}, None, r"conllu takes two files.* got 1 \("),
+        (["train.de"], {"format": "parallel"}, None, r"two files.*got 1 \(.*train.de\)"),
+        (["train.de"], {"format": "parquet"}, "format", "'parquet'"),
+    ],
+)
+def test_open_corpus_with_wrong_options_raises(folder, names, options, argument, facts):
+    with pytest.raises(UserError, match=facts) as caught:
+        open_corpus([str(folder / name) for name in names], **options)
+    assert caught.value.argument == argument
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "format_name"),
+    [("pairs.txt", "Danke\tThank you", "tsv"), ("pairs.json", '{"a": "b"}', "json-lines")],
+)
+def test_open_corpus_does_not_take_table_for_documents(tmp_path, name, line, format_name):
+    path = tmp_path / name
+    path.write_text(f"{line}\n" * 30)
+    with pytest.raises(UserError, match=rf"{name}: looks like {format_name}"):
+        open_corpus([path])
+    assert len(list(open_corpus([path], format="line-documents"))) == 30
+
+
+# A format whose files do not consist of lines.
+
+
+@pytest.fixture
+def records_format(monkeypatch):
+    """Registers a format of length-prefixed pairs for one test."""
+    monkeypatch.setattr(formats, "FORMATS", dict(FORMATS))
+
+    @register_format("records")
+    class RecordsCorpus(FileCorpus):
+        title = "length-prefixed records"
+        extensions = (".rec",)
+        columns = ("source", "target")
+
+        def __init__(self, paths, rules):
+            super().__init__(find_files("paths", paths), rules)
+
+        def settings(self):
+            return {}
+
+        def records(self, tally):
+            for path in self.files:
+                self.verify(path)
+                with open_file(path) as file:
+                    number = 0
+                    while header := file.read(8):
+                        number += 1
+                        tally.path, tally.line_number = path, number
+                        texts = [file.read(size) for size in struct.unpack("<2I", header)]
+                        try:
+                            yield tuple(text.decode() for text in texts)
+                        except UnicodeDecodeError:
+                            yield tally.bad_record("not UTF-8.", "Write it again.")
+                self.verify(path)
+
+    return RecordsCorpus
+
+
+def record(source, target):
+    return struct.pack("<2I", len(source), len(target)) + source + target
+
+
+def test_format_without_lines_is_guessed_checked_and_counted(records_format, tmp_path):
+    path = tmp_path / "pairs.rec"
+    path.write_bytes(
+        record(b"one\ntwo", b"1\r2")
+        + record(b"three", b"\xff")
+        + record(b"four", b" ")
+        + record(b"fi\0ve", b"5")
+        + record(b"six" * 99, b"6")
+    )
+    assert guess_format([path]) == "records"
+    corpus = open_corpus([path], on_bad_line="skip")
+    assert type(corpus) is records_format
+    assert list(corpus) == [("one\ntwo", "1\r2"), ("five", "5"), ("six" * 99, "6")]
+    report = corpus.check()
+    assert (report.bad_lines, report.blank_lines, report.nul_characters) == (1, 1, 1)
+    short = records_format(path, ReadingRules(on_bad_line="skip", max_characters=10)).check()
+    assert (short.examples, short.too_long) == (2, 1)
+    with pytest.raises(UserError) as caught:
+        open_corpus([path]).check()
+    assert caught.value.where == f"{path}:2"
+    path.write_bytes(record(b"changed", b"7"))
+    with pytest.raises(UserError, match=r"pairs\.rec: changed"):
+        list(corpus)
+
+
+@pytest.mark.usefixtures("records_format")
+def test_batches_of_format_without_lines_equal_those_of_tsv(tmp_path):
+    pairs = [(f"source {number}", f"target {number * 7}") for number in range(50)]
+    binary, table = tmp_path / "pairs.rec", tmp_path / "pairs.tsv"
+    binary.write_bytes(b"".join(record(a.encode(), b.encode()) for a, b in pairs))
+    table.write_text("".join(f"{a}\t{b}\n" for a, b in pairs))
+    made = []
+    for path in (binary, table):
+        cache = tokenize_corpus(open_corpus([path]), ByteTokenizer(), tmp_path / "caches")
+        made.append(PairBatches(cache, choose_buckets(cache, tokens=200), seed=1))
+    assert len(made[0]) == len(made[1]) > 1
+    for number in range(len(made[0])):
+        (inputs, labels), (other_inputs, other_labels) = (b.batch(0, number) for b in made)
+        np.testing.assert_array_equal(labels, other_labels)
+        np.testing.assert_array_equal(inputs["source"], other_inputs["source"])
+
+
+def test_register_format_refuses_taken_name():
+    with pytest.raises(UserError, match="'tsv' is taken"):
+        register_format("tsv")(LineDocuments)

@@ -1,0 +1,204 @@
+"""Searches by name, and their settings as plain values."""
+
+import dataclasses
+import subprocess
+import sys
+
+import pytest
+import tensorflow as tf
+
+from keras_transformer._utils.errors import ArgumentError, UserError
+from keras_transformer.decoding import (
+    SEARCHES,
+    BeamSearch,
+    ForbiddenTokens,
+    GreedySearch,
+    LengthLimits,
+    NoRepeatNgram,
+    RepetitionPenalty,
+    SamplingSearch,
+    SearchSettings,
+    get_search,
+    register_search,
+    registered_searches,
+)
+from keras_transformer.text import SpecialIds
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, [40, 40]),
+        ({"max_length_margin": 3}, [8, 33]),
+        ({"max_length_ratio": 2.0, "max_length_margin": 0}, [10, 40]),
+        ({"max_length_ratio": 0.0, "max_length_margin": 3}, [3, 3]),
+    ],
+)
+def test_settings_without_source_limit_length_by_prompt_if_requested(given, expected):
+    lengths = SearchSettings(**given).make(40, has_source=False).lengths
+    assert lengths.maxima(tf.constant([5, 30])).numpy().tolist() == expected
+
+
+def test_defaults_of_settings_are_those_of_the_searches():
+    assert SearchSettings().make() == BeamSearch()
+    assert SearchSettings().make_sampling() == SamplingSearch()
+    assert SearchSettings(method="greedy").make() == GreedySearch()
+    assert SearchSettings(method="sampling").make() == SamplingSearch()
+
+
+@pytest.mark.parametrize("method", ["beam", "greedy"])
+def test_settings_with_one_beam_make_greedy_search(method):
+    beams = {"beams": 1} if method == "beam" else {}
+    assert SearchSettings(method=method, **beams).make() == GreedySearch()
+
+
+def test_settings_with_coverage_penalty_make_beam_search():
+    search = SearchSettings(beams=1, coverage_penalty=0.2).make()
+    assert search == BeamSearch(beams=1, coverage_penalty=0.2)
+
+
+def test_every_setting_reaches_the_search():
+    settings = SearchSettings(
+        beams=3,
+        length_penalty=1.0,
+        coverage_penalty=0.2,
+        max_length=20,
+        max_length_ratio=2.0,
+        max_length_margin=5,
+        min_length=2,
+        min_length_ratio=0.5,
+        no_repeat_ngram=3,
+        repetition_penalty=1.2,
+        forbidden_ids=[1],
+        top_k=7,
+        top_p=0.9,
+    )
+    shared = {
+        "length_penalty": 1.0,
+        "lengths": LengthLimits(
+            maximum=20, maximum_ratio=2.0, maximum_margin=5, minimum=2, minimum_ratio=0.5
+        ),
+        "constraints": (NoRepeatNgram(3), RepetitionPenalty(1.2), ForbiddenTokens([1])),
+    }
+    assert settings.make() == BeamSearch(beams=3, coverage_penalty=0.2, **shared)
+    assert settings.make_sampling() == SamplingSearch(top_k=7, top_p=0.9, **shared)
+    assert all(
+        getattr(settings, field.name) != field.default
+        for field in dataclasses.fields(settings)
+        if field.name != "method"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("method", "beem"),
+        ("beams", 0),
+        ("length_penalty", -1),
+        ("coverage_penalty", "much"),
+        ("max_length", 0),
+        ("max_length_ratio", -1),
+        ("max_length_margin", -1),
+        ("min_length", 0),
+        ("min_length_ratio", -1),
+        ("no_repeat_ngram", -1),
+        ("repetition_penalty", 0.5),
+        ("forbidden_ids", 7),
+        ("forbidden_ids", [-1]),
+        ("top_k", 0),
+        ("top_p", 1.5),
+    ],
+)
+def test_wrong_setting_is_refused_by_name(name, value):
+    with pytest.raises(ArgumentError) as raised:
+        SearchSettings(**{name: value})
+    assert raised.value.argument == name
+
+
+def test_minimum_above_maximum_is_refused():
+    with pytest.raises(ArgumentError, match=r"`min_length` .*`max_length`, 3; got 4"):
+        SearchSettings(min_length=4, max_length=3)
+
+
+def test_forbidden_end_id_is_refused():
+    with pytest.raises(ArgumentError, match=r"`forbidden_ids` .* 3, the end id"):
+        SearchSettings(forbidden_ids=(3,)).make()
+    special = SpecialIds(padding=9, start=9, end=0)
+    assert SearchSettings(forbidden_ids=(3,)).make(special_ids=special).constraints
+    with pytest.raises(ArgumentError, match=r"`forbidden_ids` .* 0, the end id"):
+        SearchSettings(forbidden_ids=(0,)).make(special_ids=special)
+
+
+def test_setting_of_another_method_is_refused():
+    with pytest.raises(ArgumentError, match=r"`beams` .*'greedy'; got 8"):
+        SearchSettings(method="greedy", beams=8).make()
+
+
+# --- searches by name -----------------------------------------------------------------------------
+
+
+def test_get_search_by_name_sets_class_length_and_constraints():
+    search = get_search("beam", beams=2, n_best=2, max_length=20, no_repeat_ngram=3)
+    lengths, constraints = LengthLimits(maximum=20), (NoRepeatNgram(3),)
+    assert search == BeamSearch(beams=2, n_best=2, lengths=lengths, constraints=constraints)
+    search = get_search("sampling", temperature=0.5, top_k=9, longest=30, has_source=False)
+    lengths = LengthLimits(maximum=30, maximum_ratio=None)
+    assert search == SamplingSearch(temperature=0.5, top_k=9, lengths=lengths)
+    assert get_search("greedy", lengths=lengths) == GreedySearch(lengths=lengths)
+
+
+def test_get_search_of_object_returns_it():
+    search = BeamSearch(beams=2)
+    assert get_search(search) is search
+    made = get_search(SearchSettings(beams=2), longest=9)
+    assert made == BeamSearch(beams=2, lengths=LengthLimits(maximum=9))
+
+
+@pytest.mark.parametrize(
+    ("search", "settings", "facts"),
+    [
+        ("beem", {}, r"'beam', 'greedy', 'sampling'.*'beem'.*'beam'\?"),
+        ("greedy", {"beams": 2}, "greedy search.*length_penalty.*'beams'"),
+        ("sampling", {"temprature": 2}, r"sampling search.*'temprature'.*'temperature'\?"),
+        ("beam", {"lengths": LengthLimits(), "max_length": 3}, "`lengths` or max_length"),
+        (BeamSearch(), {"beams": 2}, "beams"),
+        (7, {}, "`search` must be .* got 7"),
+    ],
+    ids=str,
+)
+def test_get_search_refuses_wrong_names_and_settings(search, settings, facts):
+    with pytest.raises(UserError, match=facts):
+        get_search(search, **settings)
+
+
+def test_registered_search_is_found_by_name():
+    @register_search("always-greedy")
+    @dataclasses.dataclass(frozen=True, kw_only=True)
+    class AlwaysGreedy(GreedySearch):
+        """Search of the test."""
+
+    try:
+        assert "always-greedy" in registered_searches()
+        assert get_search("always-greedy", max_length=3) == AlwaysGreedy(
+            lengths=LengthLimits(maximum=3)
+        )
+        assert isinstance(SearchSettings(method="always-greedy").make(), AlwaysGreedy)
+    finally:
+        del SEARCHES["always-greedy"]
+
+
+def test_every_file_of_a_search_registers_its_name():
+    for name in registered_searches():
+        assert isinstance(get_search(name), SEARCHES[name])
+
+
+def test_settings_and_special_ids_need_no_tensorflow():
+    code = (
+        "import sys\n"
+        "from keras_transformer.decoding import SearchSettings, registered_searches\n"
+        "from keras_transformer.text import SpecialIds, registered_tokenizers\n"
+        "SearchSettings(method='sampling', top_p=0.9), SpecialIds()\n"
+        "assert registered_tokenizers() and registered_searches()\n"
+        "assert 'tensorflow' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,112 @@
+"""A new optimizer, schedule, logger, metric or tokenizer can be used in recipes once registered."""
+
+import dataclasses
+
+import keras
+import pytest
+
+from keras_transformer._utils.checks import require_positive_integer, require_rate
+from keras_transformer.metrics import TEXT_METRICS, TextMetric, register_text_metric
+from keras_transformer.schedules import SCHEDULES, WarmUpSchedule, register_schedule
+from keras_transformer.trainer.config import Recipe
+from keras_transformer.trainer.loggers import LOGGERS, Logger, register_logger
+from keras_transformer.trainer.optimizers import OPTIMIZERS, OptimizerConfig, register_optimizer
+from keras_transformer.trainer.section import setting
+from tests.mistakes import assert_mistake
+from tests.trainer.recipe.examples import TRANSLATION, changed, recipe_error
+
+
+@pytest.fixture(autouse=True)
+def members():
+    """Registers a member in each registry, for one test."""
+
+    @register_optimizer("lion")
+    @dataclasses.dataclass(frozen=True, kw_only=True)
+    class Lion(OptimizerConfig):
+        beta_1: float = setting(0.9, require_rate)
+
+        def build(self, learning_rate, **shared):
+            return keras.optimizers.Lion(learning_rate, beta_1=self.beta_1, **shared)
+
+    @register_schedule("stairs")
+    class Stairs(WarmUpSchedule):
+        @classmethod
+        def for_training(
+            cls, *, peak_rate, warmup_steps, total_steps, final_rate, hidden_dim, height=1
+        ):
+            schedule = cls(peak_rate, warmup_steps)
+            schedule.height = require_positive_integer("height", height)
+            return schedule
+
+        def rate_after_warmup(self, step):
+            return self.peak_rate // self.height
+
+    @register_logger("paper")
+    class Paper(Logger):
+        for_run = log_metrics = None
+
+    @register_text_metric("ter")
+    class Ter(TextMetric):
+        title = "TER"
+        higher_is_better = False
+
+        def compute(self, hypotheses, references):
+            return 0.0
+
+    yield
+    del OPTIMIZERS["lion"], SCHEDULES["stairs"], LOGGERS["paper"], TEXT_METRICS["ter"]
+
+
+def test_registered_optimizer_is_built_with_its_options():
+    training = {"optimizer": "lion", "optimizer_options": {"beta_1": 0.7}}
+    recipe = Recipe.from_dictionary(changed(TRANSLATION, training=training))
+    optimizer = recipe.training.optimizer_config().build(1e-3, global_clipnorm=1.0)
+    assert isinstance(optimizer, keras.optimizers.Lion)
+    assert optimizer.beta_1 == 0.7
+    assert Recipe.from_dictionary(recipe.to_dictionary()) == recipe
+
+
+@pytest.mark.parametrize(
+    ("options", "got"), [({"beta_1": 2}, 2), ({"weight_decay": 0.1}, "weight_decay")]
+)
+def test_options_of_a_registered_optimizer_are_checked(options, got):
+    training = {"optimizer": "lion", "optimizer_options": options}
+    error = recipe_error(TRANSLATION, training=training)
+    assert_mistake(error, key=f"training.optimizer_options.{next(iter(options))}", got=got)
+
+
+def test_registered_schedule_is_built_with_its_options():
+    training = {"schedule": "stairs", "learning_rate": 0.1, "schedule_options": {"height": 3}}
+    recipe = Recipe.from_dictionary(changed(TRANSLATION, training=training))
+    schedule = recipe.training.learning_rate_schedule(hidden_dim=8, total_steps=10)
+    assert (schedule.height, schedule.peak_rate) == (3, 0.1)
+
+
+@pytest.mark.parametrize(("options", "got"), [({"height": 0}, 0), ({"width": 1}, "width")])
+def test_options_of_a_registered_schedule_are_checked(options, got):
+    training = {"schedule": "stairs", "learning_rate": 0.1, "schedule_options": options}
+    error = recipe_error(TRANSLATION, training=training)
+    assert_mistake(error, key=f"training.schedule_options.{next(iter(options))}", got=got)
+
+
+def test_registered_logger_and_metric_are_choices():
+    recipe = Recipe.from_dictionary(
+        changed(TRANSLATION, training={"loggers": ["paper"]}, evaluation={"metric": "ter"})
+    )
+    assert recipe.training.loggers == ("paper",)
+    assert recipe.evaluation.metric == "ter"
+
+
+@pytest.mark.parametrize(
+    ("section", "key", "name"),
+    [
+        ("training", "optimizer", "lion"),
+        ("training", "schedule", "stairs"),
+        ("training", "loggers", "paper"),
+        ("evaluation", "metric", "ter"),
+    ],
+)
+def test_unknown_names_are_answered_with_the_registered_ones(section, key, name):
+    value = [f"{name}s"] if key == "loggers" else f"{name}s"
+    error = recipe_error(TRANSLATION, **{section: {key: value}})
+    assert_mistake(error, key=f"{section}.{key}", expected=f"'{name}'", fix=f"'{name}'")
