@@ -26,6 +26,9 @@ gc.freeze()
 hypothesis.settings.register_profile("keras_transformer", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("keras_transformer")
 
+# A script for the type checker, not for a run.
+collect_ignore = ["typing"]
+
 
 @pytest.fixture(autouse=True)
 def seed():

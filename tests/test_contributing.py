@@ -1,4 +1,4 @@
-"""The worked example of CONTRIBUTING.md is a mechanism that passes the contract tests."""
+"""The example in CONTRIBUTING.md is a mechanism that passes the contract tests."""
 
 import pathlib
 import re
@@ -17,7 +17,7 @@ GUIDE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 
 @pytest.fixture
 def name(monkeypatch):
-    """Puts the two files of the example where they belong, for one test; gives the name."""
+    """Executes the two files of the example for one test; yields the name of the mechanism."""
     step = r"\*\*\d\. [^*]+\*\*, `([\w/]+\.py)`.*?```python\n(.*?)```"
     files = dict(re.findall(step, GUIDE, re.DOTALL))
     mechanism, reference = files
@@ -37,7 +37,7 @@ def name(monkeypatch):
         del objects[added]
 
 
-def test_the_example_passes_the_contract(name, random):
+def test_example_mechanism_passes_the_contract_tests(name, random):
     for use_causal_mask in (False, True):
         contract.test_values_equal_the_numpy_reference(name, use_causal_mask, 3, random)
     contract.test_multi_head_attention_equals_the_numpy_reference(name, random)
@@ -47,11 +47,24 @@ def test_the_example_passes_the_contract(name, random):
     contract.test_config_round_trip(name, random)
 
 
-def test_commands_and_files_are_there():
+def test_commands_and_files_of_guide_exist():
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     for target in re.findall(r"make ([\w-]+)", GUIDE):
         assert f"\n{target}:" in makefile
     for path in re.findall(r"`((?:keras_transformer|tests)/[\w/.]*)`", GUIDE):
         assert (ROOT / path).exists() or path.endswith("distance.py"), path
-    for file in re.findall(r"\| `(\w+\.py)` \|", GUIDE):
-        assert (ROOT / "keras_transformer/layers/attention" / file).exists()
+    _, _, declarations = GUIDE.partition("### What a mechanism can declare")
+    for file in re.findall(r"\| `(\w+\.py)` \|", declarations):
+        assert (ROOT / "keras_transformer/layers/attention" / file).exists(), file
+
+
+def test_models_for_additions_exist():
+    """Checks the files in the table "Where to add something"."""
+    _, _, table = GUIDE.partition("## Where to add something")
+    table, _, _ = table.partition("## Example")
+    rows = re.findall(
+        r"^\| .*`(keras_transformer/[\w/]+/)`.*\| `([\w/]+\.py)` \|$", table, re.MULTILINE
+    )
+    assert len(rows) > 10
+    for folder, file in rows:
+        assert (ROOT / folder / file).exists(), (folder, file)

@@ -1,4 +1,4 @@
-"""The README's code runs as it stands."""
+"""Code and names in the README."""
 
 import pathlib
 import re
@@ -11,6 +11,17 @@ EXAMPLES = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 
 
 (TRAINING_EXAMPLE,) = (example for example in EXAMPLES if "backwards" in example)
+(FIRST_EXAMPLE,) = (example for example in EXAMPLES if 'kt.train("quickstart"' in example)
+# Stands for the recipe of the quick start, which takes minutes.
+SMALL_RECIPE = """
+name: dates
+task: translation
+data: {builtin: dates, builtin_pairs: 500}
+text: {vocabulary_size: 500}
+model: {size: tiny, hidden_dim: 16, intermediate_dim: 32, num_heads: 2, max_length: 64}
+batches: {tokens: 512}
+training: {steps: 4, warmup_steps: 2}
+"""
 RUN_EACH = """
 import os, runpy, sys
 for path in sys.argv[1:]:
@@ -20,14 +31,19 @@ for path in sys.argv[1:]:
 
 
 def run(folder, *arguments):
-    """What Python prints in a process of its own, in which all went well."""
+    """Returns what a Python process prints that must succeed."""
     command = [sys.executable, "-c", *arguments]
     result = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
     return result.stdout
 
 
-def test_the_training_example_learns(tmp_path):
+def test_first_example_runs_with_a_small_recipe(tmp_path):
+    (tmp_path / "small.yaml").write_text(SMALL_RECIPE, encoding="utf-8")
+    run(tmp_path, FIRST_EXAMPLE.replace('"quickstart"', '"small.yaml"'))
+
+
+def test_training_example_learns_to_reverse_digits(tmp_path):
     assert TRAINING_EXAMPLE.count("\n") <= 25
     printed = run(tmp_path, TRAINING_EXAMPLE)
     assert (tmp_path / "backwards.keras").exists()
@@ -35,11 +51,11 @@ def test_the_training_example_learns(tmp_path):
     assert float(last) > 0.95
 
 
-def test_the_other_examples_run(tmp_path):
-    """One after the other in one process, each with names and a directory of its own."""
+def test_other_examples_run(tmp_path):
+    """Runs one example after the other in one process, each in a folder of its own."""
     paths = []
     for number, example in enumerate(EXAMPLES):
-        if example is not TRAINING_EXAMPLE:
+        if example not in (TRAINING_EXAMPLE, FIRST_EXAMPLE):
             (tmp_path / str(number)).mkdir()
             paths.append(tmp_path / str(number) / "example.py")
             paths[-1].write_text(example, encoding="utf-8")
@@ -47,12 +63,16 @@ def test_the_other_examples_run(tmp_path):
     run(tmp_path, RUN_EACH, *paths)
 
 
-def test_commands_exist():
+def test_make_targets_of_readme_exist():
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     for target in re.findall(r"^make (\w+)", README, re.MULTILINE):
         assert f"\n{target}:" in makefile
 
 
-def test_names_only_what_is_there():
+def test_paths_of_readme_exist():
     for path in re.findall(r"`((?:keras_transformer|tests|training)/[\w/.]*)`", README):
         assert (ROOT / path).exists(), path
+
+
+def test_readme_has_at_most_250_lines():
+    assert README.count("\n") <= 250

@@ -204,7 +204,7 @@ class BeamSearch(Search):
         ended = {**candidates, "lengths": tf.fill(tf.shape(has_ended), length)}
         chosen = length - split_rows(start.processor.prefix_lengths, self.beams)
         score = candidates["score"] / length_divisor(chosen, self.length_penalty)
-        if self.coverage_penalty:
+        if self.coverage_penalty and start.source_mask is not None:
             covered = tf.clip_by_value(ended.pop("coverage"), _SMALLEST_COVERAGE, 1.0)
             logs = tf.where(start.source_mask[:, None], tf.math.log(covered), 0.0)
             score += self.coverage_penalty * tf.reduce_sum(logs, axis=-1)

@@ -200,10 +200,10 @@ class AttentionRNN(ConfiguredLayer):
         projected = self.cells[0].project_inputs(inputs, weights[0])  # [T, B, G·M]
         output_dtypes = [self.compute_dtype] * (2 if return_attention_scores else 1)
         outputs, state = scan(step, (projected,), state, output_dtypes)
-        outputs = tuple(tf.transpose(each, [1, 0, 2]) for each in outputs)
+        results = [tf.transpose(each, [1, 0, 2]) for each in outputs]
         if is_stepping:
-            outputs = (*outputs, state)
-        return outputs if len(outputs) > 1 else outputs[0]
+            results.append(state)
+        return tuple(results) if len(results) > 1 else results[0]
 
     def precompute_source(
         self, encoder_outputs: tf.Tensor, mask: tf.Tensor | None = None

@@ -103,6 +103,7 @@ def _add_up(
         normalizer = tf.reduce_sum(exponentials, axis=-1)  # [C]
         plain = tf.math.log(normalizer) - at_label
         smoothed = plain
+        divergence_gradient = None
         if label_smoothing:
             mean = tf.linalg.matvec(tf.cast(rows, tf.float32), mean_row) - largest
             smoothed += label_smoothing * (at_label - mean)
@@ -118,7 +119,7 @@ def _add_up(
             row_gradients, transposed_gradient = gradients
             # The softmax is exponentials / normalizer; the scale is applied to the smaller tensor.
             scale = (row_weights / normalizer)[:, tf.newaxis]  # [C, 1]
-            if consistency:
+            if divergence_gradient is not None:
                 exponentials += consistency * normalizer[:, tf.newaxis] * divergence_gradient
             exponentials = tf.cast(exponentials, table.dtype)
             row_gradient = scale * tf.cast(tf.matmul(exponentials, table), tf.float32)  # [C, M]

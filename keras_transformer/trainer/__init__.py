@@ -3,12 +3,14 @@
 Public names are imported on first use (PEP 562), so that recipes are read without TensorFlow.
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from keras_transformer._utils.lazy import import_lazily
 
 if TYPE_CHECKING:
     from keras_transformer.trainer.attention_maps import AttentionMaps
     from keras_transformer.trainer.callbacks import (
+        EmbeddingProjector,
         HyperParameters,
         ProfileSteps,
         SampleTranslations,
@@ -16,14 +18,9 @@ if TYPE_CHECKING:
         WeightHistograms,
     )
     from keras_transformer.trainer.config import Recipe
-    from keras_transformer.trainer.embedding_projector import EmbeddingProjector
     from keras_transformer.trainer.fused_adam import FusedAdam, FusedAdamW
     from keras_transformer.trainer.loggers import LOGGERS, Logger, register_logger
-    from keras_transformer.trainer.optimizers import (
-        OPTIMIZERS,
-        OptimizerConfig,
-        register_optimizer,
-    )
+    from keras_transformer.trainer.optimizers import OPTIMIZERS, OptimizerConfig, register_optimizer
     from keras_transformer.trainer.recipes import load_recipe
     from keras_transformer.trainer.signals import TrainingFailed, TrainingStopped
     from keras_transformer.trainer.training import train
@@ -31,28 +28,24 @@ if TYPE_CHECKING:
     from keras_transformer.trainer.training_result import TrainingResult
     from keras_transformer.trainer.translation_quality import TranslationQuality
 
-_NAMES = {
-    "attention_maps": ("AttentionMaps",),
-    "callbacks": (
-        "HyperParameters",
-        "ProfileSteps",
-        "SampleTranslations",
-        "TrainingScalars",
-        "WeightHistograms",
-    ),
-    "config": ("Recipe",),
-    "embedding_projector": ("EmbeddingProjector",),
-    "fused_adam": ("FusedAdam", "FusedAdamW"),
-    "loggers": ("LOGGERS", "Logger", "register_logger"),
-    "optimizers": ("OPTIMIZERS", "OptimizerConfig", "register_optimizer"),
-    "recipes": ("load_recipe",),
-    "signals": ("TrainingFailed", "TrainingStopped"),
-    "training": ("train",),
-    "training_loop": ("StepRecord", "TrainingLoop", "ValidationLoop"),
-    "training_result": ("TrainingResult",),
-    "translation_quality": ("TranslationQuality",),
-}
-_MODULE_OF = {name: module for module, names in _NAMES.items() for name in names}
+import_lazily(
+    __name__,
+    {
+        "attention_maps": "AttentionMaps",
+        "callbacks": "EmbeddingProjector HyperParameters ProfileSteps SampleTranslations "
+        "TrainingScalars WeightHistograms",
+        "config": "Recipe",
+        "fused_adam": "FusedAdam FusedAdamW",
+        "loggers": "LOGGERS Logger register_logger",
+        "optimizers": "OPTIMIZERS OptimizerConfig register_optimizer",
+        "recipes": "load_recipe",
+        "signals": "TrainingFailed TrainingStopped",
+        "training": "train",
+        "training_loop": "StepRecord TrainingLoop ValidationLoop",
+        "training_result": "TrainingResult",
+        "translation_quality": "TranslationQuality",
+    },
+)
 
 __all__ = [
     "LOGGERS",
@@ -81,15 +74,3 @@ __all__ = [
     "register_optimizer",
     "train",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    if name in _MODULE_OF:
-        value = getattr(importlib.import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
-        globals()[name] = value
-        return value
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})

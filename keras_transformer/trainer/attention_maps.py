@@ -33,14 +33,10 @@ def draw_attention_heads(
 ) -> bytes:
     """Returns a picture of a layer's heads, side by side, as the bytes of a PNG file.
 
-    Each row is a token that attends, each column one that is attended to; darker cells have higher
-    scores. The number above a head is the score of its darkest cell. Labels are drawn once for all
-    pictures with the same tokens, so that many layers take little time.
-
-    Args:
-        scores: Attention scores of all heads, [H, T, S].
-        row_tokens: T strings, as in a tokenizer's vocabulary.
-        column_tokens: S strings.
+    Each row is one of T tokens that attend, each column one of S tokens that are attended to;
+    darker cells have higher scores [H, T, S]. The number above a head is the score of its darkest
+    cell. Labels are drawn once for all pictures with the same tokens, so that many layers take
+    little time.
     """
     from matplotlib import image
 
@@ -162,17 +158,14 @@ class AttentionMaps(LoggingCallback):
         is_single = isinstance(tokenizers, Tokenizer)
         self.tokenizers: TokenizerPair = TokenizerPair(tokenizers) if is_single else tokenizers
         if isinstance(sources, str) or isinstance(targets, str) or not len(sources):
-            raise ValueError(
-                f"`sources` and `targets` must be lists of texts; got {sources!r} and {targets!r}."
-            )
+            given = f"{sources!r} and {targets!r}"
+            raise ValueError(f"`sources` and `targets` must be lists of texts; got {given}.")
         if targets is not None and len(targets) != len(sources):
-            raise UserError(
-                "There must be as many sources as targets; got "
-                f"{len(sources):,} sources, {len(targets):,} targets."
-            )
+            given = f"{len(sources):,} sources, {len(targets):,} targets"
+            raise UserError(f"There must be as many sources as targets; got {given}.")
         self.sources: Sequence[str] = sources
         self.targets: Sequence[str] | None = targets
-        self.max_tokens = require_positive_integer("max_tokens", max_tokens)
+        self.max_tokens: int = require_positive_integer("max_tokens", max_tokens)
 
     def on_train_begin(self, logs: Logs = None) -> None:
         self._input_texts()  # reports texts that do not fit the model before training starts

@@ -13,13 +13,13 @@ from keras_transformer.models import MODELS
 from keras_transformer.text import TokenizerPair
 from keras_transformer.trainer.attention_maps import AttentionMaps
 from keras_transformer.trainer.callbacks import (
+    EmbeddingProjector,
     HyperParameters,
     ProfileSteps,
     SampleTranslations,
     WeightHistograms,
 )
 from keras_transformer.trainer.config import Recipe, TrainingSection
-from keras_transformer.trainer.embedding_projector import EmbeddingProjector
 from keras_transformer.trainer.loggers import Logger
 from keras_transformer.trainer.signals import StopRequest
 from keras_transformer.trainer.training_loop import TrainingLoop, ValidationLoop
@@ -71,14 +71,7 @@ class TrainingParts:
     def make_training_loop(
         self, recipe: Recipe, model: keras.Model, batches: Batches, total_steps: int
     ) -> TrainingLoop:
-        """Compiles the model and returns the `TrainingLoop` that trains it.
-
-        Args:
-            recipe: The recipe.
-            model: The model of `make_model`.
-            batches: The training batches.
-            total_steps: Number of training steps, with which some schedules end.
-        """
+        """Compiles the model and returns the `TrainingLoop` that trains it."""
         section = recipe.training
         optimizer = make_optimizer(section, model.config.hidden_dim, total_steps)
         loss = TokenCrossEntropy(section.label_smoothing, padding_id=model.special_ids.padding)
@@ -149,8 +142,8 @@ def make_callbacks(
         if section.samples:
             yield SampleTranslations(logger, quality, rows=section.samples)
     if section.attention and texts:
-        sources, targets = [*map(list, zip(*texts[: section.attention], strict=True)), None][:2]
-        yield AttentionMaps(logger, data.tokenizers, sources or [], targets)
+        sources, *targets = (list(side) for side in zip(*texts[: section.attention], strict=True))
+        yield AttentionMaps(logger, data.tokenizers, sources, targets[0] if targets else None)
     if section.projector and has_tensorboard:
         yield EmbeddingProjector(run.tensorboard, data.tokenizers)
     if section.histograms:

@@ -1,11 +1,11 @@
-"""Keras callbacks that log scalars, histograms, hyperparameters, translations and profiles.
+"""Keras callbacks that log scalars, weights, embeddings, settings, translations and profiles.
 
 They work with `model.fit` and with recipes. Each takes a `Logger`, or the directory that is given
 to TensorBoard.
 """
 
+import io
 import numbers
-import os
 import pathlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -16,12 +16,20 @@ import tensorflow as tf
 
 from keras_transformer._utils.checks import require_integer, require_positive_integer
 from keras_transformer._utils.console import shown
+from keras_transformer._utils.errors import UserError
+from keras_transformer._utils.files import atomic_file
+from keras_transformer._utils.types import Path
+from keras_transformer.inference.attention_maps import split_mark
+from keras_transformer.layers import TokenEmbedding
+from keras_transformer.text import Tokenizer, TokenizerPair
 from keras_transformer.trainer.loggers.logger import TRAIN, VALIDATION, Logger, as_logger
+from keras_transformer.trainer.loggers.tensorboard import event_writer
+from keras_transformer.trainer.section import leaves
 
 if TYPE_CHECKING:
     from keras_transformer.trainer.translation_quality import TranslationQuality
 
-Destination = Logger | str | os.PathLike[str]
+Destination = Logger | Path
 Logs = dict[str, Any] | None
 
 
@@ -30,12 +38,6 @@ def training_step(model: keras.Model) -> int:
 
     The optimizer counts them. A `LossScaleOptimizer` reports the count of the optimizer inside it,
     which skips steps whose gradients have overflowed.
-
-    >>> import keras
-    >>> model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
-    >>> model.compile("adam", "mse")
-    >>> training_step(model)
-    0
     """
     if getattr(model, "optimizer", None) is None:
         raise ValueError(
@@ -50,11 +52,6 @@ class LoggingCallback(keras.callbacks.Callback):
 
     Args:
         logger: A `Logger`, or the directory that is given to TensorBoard.
-
-    Attributes:
-        count_steps: Function that returns the number of training steps made. Default: the
-            optimizer's count. A training by recipe sets it to its own count, which includes steps
-            that the optimizer skipped because of the loss scale.
     """
 
     model: Any
@@ -62,6 +59,8 @@ class LoggingCallback(keras.callbacks.Callback):
     def __init__(self, logger: Destination) -> None:
         super().__init__()
         self.logger: Logger = as_logger(logger)
+        #: Function that returns the number of training steps made. A training by recipe sets its
+        #: own, which also counts steps that the optimizer skipped because of the loss scale.
         self.count_steps: Callable[[], int] = lambda: training_step(self.model)
 
     @property
@@ -85,7 +84,7 @@ class TrainingScalars(LoggingCallback):
         logger: A `Logger`, or the directory that is given to TensorBoard.
         every: Integer. Number of training steps between two points of a curve. Default 50.
 
-    >>> import keras, tempfile
+    >>> import os, keras, tempfile
     >>> model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
     >>> model.compile("adam", "mse")
     >>> directory = tempfile.mkdtemp()
@@ -97,7 +96,7 @@ class TrainingScalars(LoggingCallback):
 
     def __init__(self, logger: Destination, every: int = 50) -> None:
         super().__init__(logger)
-        self.every = require_positive_integer("every", every)
+        self.every: int = require_positive_integer("every", every)
         self._last_step = 0
 
     def on_train_begin(self, logs: Logs = None) -> None:
@@ -162,7 +161,9 @@ class HyperParameters(LoggingCallback):
         name: str | None = None,
     ) -> None:
         super().__init__(logger)
-        self.values = flatten(values)
+        self.values: dict[str, bool | int | float | str] = {
+            key: _as_cell(value) for key, value in leaves(values)
+        }
         if isinstance(metrics, str):
             raise ValueError(f"`metrics` must be a list of names; got {metrics!r}.")
         self.metrics = metrics
@@ -177,22 +178,12 @@ class HyperParameters(LoggingCallback):
         super().on_train_end(logs)
 
 
-def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, bool | int | float | str]:
-    """Returns settings without nested dictionaries, as types that loggers can show.
-
-    >>> flatten({"text": {"shared": True}, "test": ["a", "b"], "clip": None})
-    {'text.shared': True, 'test': 'a, b', 'clip': 'none'}
-    """
-    flat: dict[str, bool | int | float | str] = {}
-    for name, value in values.items():
-        if isinstance(value, Mapping):
-            flat.update(flatten(value, f"{prefix}{name}."))
-        else:
-            flat[f"{prefix}{name}"] = _as_cell(value)
-    return flat
-
-
 def _as_cell(value: Any) -> bool | int | float | str:
+    """Returns a setting as a type that loggers can show.
+
+    >>> _as_cell(True), _as_cell(["a", 2]), _as_cell(None)
+    (True, 'a, 2', 'none')
+    """
     if isinstance(value, bool | str):
         return value
     if isinstance(value, numbers.Integral):
@@ -218,7 +209,7 @@ class SampleTranslations(LoggingCallback):
     def __init__(self, logger: Destination, quality: "TranslationQuality", rows: int = 10) -> None:
         super().__init__(logger)
         self.quality = quality
-        self.rows = require_positive_integer("rows", rows)
+        self.rows: int = require_positive_integer("rows", rows)
 
     def on_test_end(self, logs: Logs = None) -> None:
         if self.quality.hypotheses is None:
@@ -266,11 +257,11 @@ class ProfileSteps(LoggingCallback):
         last: Integer. Number of the last step to profile.
     """
 
-    def __init__(self, log_dir: str | os.PathLike[str], first: int, last: int) -> None:
+    def __init__(self, log_dir: Path, first: int, last: int) -> None:
         super().__init__(log_dir)
         self.log_dir: pathlib.Path = pathlib.Path(log_dir)
-        self.first = require_positive_integer("first", first)
-        self.last = require_integer("last", last, minimum=self.first)
+        self.first: int = require_positive_integer("first", first)
+        self.last: int = require_integer("last", last, minimum=self.first)
         self._is_running = False
 
     def on_train_begin(self, logs: Logs = None) -> None:
@@ -294,3 +285,83 @@ class ProfileSteps(LoggingCallback):
         if self._is_running:
             tf.profiler.experimental.stop()
             self._is_running = False
+
+
+#: The projector would sample a larger table for t-SNE and UMAP. The first ids of a learned
+#: vocabulary are its most frequent pieces, and those are kept.
+MAX_TOKENS = 10_000
+
+
+class EmbeddingProjector(LoggingCallback):
+    """Writes each table of token embeddings for TensorBoard's projector when training ends.
+
+    The files are in `train`: numbers, labels, and the configuration that names them. The first
+    10,000 tokens of a vocabulary are written.
+
+    Args:
+        log_dir: The directory that is given to TensorBoard, or one of many inside it.
+        tokenizers: A `TokenizerPair`, or a `Tokenizer` for both sides.
+    """
+
+    def __init__(self, log_dir: Path, tokenizers: Tokenizer | TokenizerPair) -> None:
+        super().__init__(log_dir)
+        self.log_dir: pathlib.Path = pathlib.Path(log_dir)
+        is_single = isinstance(tokenizers, Tokenizer)
+        self.tokenizers: TokenizerPair = TokenizerPair(tokenizers) if is_single else tokenizers
+
+    def on_train_begin(self, logs: Logs = None) -> None:
+        # Mistakes are reported before training, not after it.
+        if not (tables := self._tables()):
+            raise UserError(
+                f"The model '{self.model.name}' has no `TokenEmbedding` to project.",
+                fix="Leave out the `EmbeddingProjector`.",
+            )
+        for layer, tokenizer in tables:
+            tokenizer.require_vocabulary_size(layer.vocabulary_size, f"The layer '{layer.name}'")
+
+    def on_train_end(self, logs: Logs = None) -> None:
+        from google.protobuf import text_format
+        from tensorboard.plugins.projector import ProjectorConfig  # pyright: ignore
+
+        config, texts = ProjectorConfig(), {}
+        event_writer(self.log_dir / TRAIN)  # the projector searches directories with events
+        for layer, tokenizer in self._tables():
+            vectors = np.asarray(layer.embeddings)[:MAX_TOKENS].astype("float32")
+            content = io.StringIO()
+            # Nine digits distinguish all float32 numbers.
+            np.savetxt(content, vectors, fmt="%.9g", delimiter="\t")
+            entry = config.embeddings.add(
+                tensor_name=layer.name,
+                tensor_path=f"{layer.name}.tsv",
+                metadata_path=f"{layer.name}_tokens.tsv",
+                tensor_shape=vectors.shape,
+            )
+            texts[entry.tensor_path] = content.getvalue()
+            texts[entry.metadata_path] = make_labels(tokenizer.vocabulary()[:MAX_TOKENS])
+        # Last, because it names the other files.
+        texts["projector_config.pbtxt"] = text_format.MessageToString(config)
+        for name, text in texts.items():
+            with atomic_file(self.log_dir / TRAIN / name) as file:
+                file.write(text)
+        super().on_train_end(logs)
+
+    def _tables(self) -> list[tuple[TokenEmbedding, Tokenizer]]:
+        """Returns the model's embeddings, each with the tokenizer of its ids."""
+        return [
+            (layer, self.tokenizers.source if "source" in layer.name else self.tokenizers.target)
+            for layer in self.model.layers
+            if isinstance(layer, TokenEmbedding)
+        ]
+
+
+def make_labels(tokens: Sequence[str]) -> str:
+    r"""Returns the table of labels that the projector reads: a token and its id in each line.
+
+    >>> print(make_labels(["<end>", "▁Haus", "\t"]), end="")
+    token	id
+    <end>	0
+    ␣Haus	1
+    \t	2
+    """
+    rows = (f"{''.join(split_mark(token))}\t{number}\n" for number, token in enumerate(tokens))
+    return "token\tid\n" + "".join(rows)

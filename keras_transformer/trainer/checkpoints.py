@@ -10,7 +10,7 @@ import re
 import secrets
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import keras
 import numpy as np
@@ -18,6 +18,7 @@ import tensorflow as tf
 
 from keras_transformer._utils.errors import UserError, named_file_errors
 from keras_transformer._utils.files import atomic_directory
+from keras_transformer._utils.types import Path
 
 WEIGHTS, SEEDS, OPTIMIZER = "weights", "seeds", "optimizer"
 
@@ -40,41 +41,21 @@ def training_variables(model: keras.Model) -> dict[str, keras.Variable]:
     }
 
 
-def weight_variables(model: keras.Model) -> dict[str, keras.Variable]:
-    """Returns those of `training_variables` that are weights."""
-    variables = training_variables(model)
-    return {name: value for name, value in variables.items() if name.startswith(f"{WEIGHTS}/")}
-
-
 def assign_variables(
-    variables: Mapping[str, keras.Variable],
-    values: Mapping[str, np.ndarray],
-    source: str | os.PathLike[str],
+    variables: Mapping[str, keras.Variable], values: Mapping[str, np.ndarray], source: Path
 ) -> None:
-    """Assigns to each variable the value of the same name.
+    """Assigns to each variable the value of the same name; `source` is for error messages."""
 
-    Args:
-        variables: Variables by name.
-        values: Arrays by name.
-        source: Place from which the values come, for error messages.
-    """
-    fix = "Start a new run in another directory."
-    differing = sorted(set(variables) ^ set(values))
-    if differing:
-        raise UserError(
-            f"was made with another model or optimizer: {len(differing)} variables are in only one "
-            f"of them, such as {differing[0]!r}.",
-            where=source,
-            fix=fix,
-        )
+    def refuse(difference: str) -> NoReturn:
+        problem = f"was made with another model or optimizer: {difference}."
+        raise UserError(problem, where=source, fix="Start a new run in another directory.")
+
+    if differing := sorted(set(variables) ^ set(values)):
+        refuse(f"{len(differing)} variables are in only one of them, such as {differing[0]!r}")
     for name, variable in variables.items():
         shape, expected = values[name].shape, tuple(variable.shape)
         if shape != expected:
-            raise UserError(
-                f"was made with another model: {name} has shape {shape}, expected {expected}.",
-                where=source,
-                fix=fix,
-            )
+            refuse(f"{name} has shape {shape}, expected {expected}")
         variable.assign(values[name])
 
 
@@ -117,13 +98,7 @@ class DamagedCheckpointError(ValueError):
 
 @dataclasses.dataclass(frozen=True)
 class Checkpoint:
-    """A checkpoint whose files have been verified.
-
-    Attributes:
-        path: Its directory.
-        step: The training step after which it was made.
-        state: What was stored beside the tensors, a dictionary for JSON.
-    """
+    """A checkpoint of a step whose files have been verified; `state` is beside the tensors."""
 
     path: pathlib.Path
     step: int
@@ -155,9 +130,7 @@ class Checkpoints:
             Default True.
     """
 
-    def __init__(
-        self, directory: str | os.PathLike[str], keep: int, is_writer: bool = True
-    ) -> None:
+    def __init__(self, directory: Path, keep: int, is_writer: bool = True) -> None:
         self.directory: pathlib.Path = pathlib.Path(directory)
         self.keep = keep
         self.is_writer = is_writer
@@ -231,11 +204,7 @@ class Checkpoints:
         return None
 
     def read(self, step: int) -> Checkpoint:
-        """Returns the verified checkpoint of a step.
-
-        Raises:
-            DamagedCheckpointError: If a file is missing or not as it was written.
-        """
+        """Returns the verified checkpoint of a step, or raises `DamagedCheckpointError`."""
         path = self.path(step)
         content = _read_description(path)
         for name, expected in content["files"].items():
@@ -276,12 +245,9 @@ def _read_description(path: pathlib.Path) -> dict[str, Any]:
     if digest != _digest(content):
         raise DamagedCheckpointError(f"{path}: damaged, {DESCRIPTION} is not as it was written.")
     if content["format"] != FORMAT:
-        raise UserError(
-            f"has format {content['format']}, expected {FORMAT}.",
-            where=path,
-            fix="Use the version of keras_transformer that made it, or start a new run in another "
-            "directory.",
-        )
+        fix = "Use the version of keras_transformer that made it, or start a new run elsewhere."
+        problem = f"has format {content['format']}, expected {FORMAT}."
+        raise UserError(problem, where=path, fix=fix)
     return content
 
 

@@ -6,38 +6,29 @@ reads one from a file. Paths of files are relative to the current directory.
 
 import dataclasses
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from keras_transformer._utils.checks import (
-    require_boolean,
-    require_choice,
-    require_integer,
-    require_mapping,
-    require_not_negative,
-    require_positive,
-    require_positive_integer,
-    require_rate,
-    require_seed,
-    require_share,
-    require_text,
-)
+from keras_transformer._utils import checks
 from keras_transformer._utils.errors import ArgumentError, UserError
-from keras_transformer.text.registry import registered_tokenizers
+from keras_transformer.text.special_ids import SpecialIds
 from keras_transformer.trainer.recipe_conflicts import COLUMNS, conflicts
 from keras_transformer.trainer.recipe_file import RecipeError, unknown_key, write_yaml
 from keras_transformer.trainer.section import (
     Section,
     check_fields,
+    conflict,
     in_section,
+    list_of,
     load_registry,
+    one_of,
     or_null,
     plain,
+    registered,
     require_directory_name,
     require_file_sets,
     require_files,
-    require_list,
     require_options,
-    require_registered,
     require_step_range,
     require_texts,
     setting,
@@ -48,7 +39,6 @@ if TYPE_CHECKING:
 
     from keras_transformer.decoding import SearchSettings
     from keras_transformer.models.config import ModelConfig
-    from keras_transformer.text import SpecialIds
     from keras_transformer.trainer.optimizers import OptimizerConfig
 
 TASKS = tuple(COLUMNS)
@@ -56,7 +46,9 @@ TASKS = tuple(COLUMNS)
 # Registries whose names are choices in a recipe. They are imported when a recipe is checked.
 _BUILTIN_CORPORA = "keras_transformer.data.builtin:BUILTIN_CORPORA"
 _FORMATS = "keras_transformer.data.corpora:FORMATS"
+_TOKENIZERS = "keras_transformer.text.registry:registered_tokenizers"
 _METRICS = "keras_transformer.metrics:TEXT_METRICS"
+_BLEU_TOKENS = "keras_transformer.metrics.bleu:BLEU_TOKENS"
 _SCHEDULES = "keras_transformer.schedules:SCHEDULES"
 _OPTIMIZERS = "keras_transformer.trainer.optimizers:OPTIMIZERS"
 _LOGGERS = "keras_transformer.trainer.loggers:LOGGERS"
@@ -92,19 +84,19 @@ class DataSection(Section):
 
     key = "data"
 
-    builtin: str | None = setting(None, or_null(require_registered), registry=_BUILTIN_CORPORA)
-    builtin_pairs: int = setting(20_000, require_positive_integer)
+    builtin: str | None = setting(None, or_null(registered(_BUILTIN_CORPORA)))
+    builtin_pairs: int = setting(20_000, checks.require_positive_integer)
     train: tuple[str, ...] = setting((), require_files)
     validation: tuple[str, ...] = setting((), require_files)
     test: Mapping[str, tuple[str, ...]] = setting({}, require_file_sets)
-    format: str | None = setting(None, or_null(require_registered), registry=_FORMATS)
-    columns: tuple[str, ...] | None = setting(None, or_null(require_list), items=require_text)
-    has_header: bool = setting(False, require_boolean)
+    format: str | None = setting(None, or_null(registered(_FORMATS)))
+    columns: tuple[str, ...] | None = setting(None, or_null(list_of(checks.require_text)))
+    has_header: bool = setting(False, checks.require_boolean)
     keys: Mapping[str, str] | None = setting(None, or_null(require_texts))
-    format_options: Mapping[str, Any] = setting({}, require_mapping)
-    on_bad_line: str = setting("error", require_choice, choices=("error", "skip"))
-    encoding_errors: str = setting("error", require_choice, choices=("error", "replace"))
-    cache: str | None = setting(None, or_null(require_text))
+    format_options: Mapping[str, Any] = setting({}, checks.require_mapping)
+    on_bad_line: str = setting("error", one_of("error", "skip"))
+    encoding_errors: str = setting("error", one_of("error", "replace"))
+    cache: str | None = setting(None, or_null(checks.require_text))
 
     @property
     def has_validation(self) -> bool:
@@ -131,10 +123,11 @@ class DataSection(Section):
 
     def conflicts(self) -> Iterator[UserError]:
         if self.builtin and self.corpora:
+            key, files = next(iter(self.corpora.items()))
             yield ArgumentError(
-                next(iter(self.corpora)),
+                key,
                 f"left out with the built-in corpus {self.builtin!r}, which has all examples",
-                list(next(iter(self.corpora.values()))),
+                list(files),
                 fix="Or set `data.builtin` to null.",
                 related=("builtin",),
             )
@@ -145,10 +138,6 @@ class DataSection(Section):
                 related=("builtin",),
                 fix="Name one or two files, or set `data.builtin` to dates.",
             )
-
-
-def _require_tokenizer(name: str, value: Any) -> str:
-    return require_choice(name, value, registered_tokenizers())
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -177,13 +166,13 @@ class TextSection(Section):
     #: Size of a learned vocabulary by default; that of `keras-transformer data`, too.
     default_size: ClassVar[int] = 8000
 
-    tokenizer: str = setting("sentencepiece", _require_tokenizer)
-    vocabulary_size: int | None = setting(None, or_null(require_positive_integer))
-    shared: bool = setting(True, require_boolean)
-    options: Mapping[str, Any] = setting({}, require_mapping)
-    maximum_passages: int = setting(200_000, require_positive_integer)
-    sampling: float = setting(0.0, require_share)
-    sampled: str = setting("source", require_choice, choices=("source", "both"))
+    tokenizer: str = setting("sentencepiece", registered(_TOKENIZERS))
+    vocabulary_size: int | None = setting(None, or_null(checks.require_positive_integer))
+    shared: bool = setting(True, checks.require_boolean)
+    options: Mapping[str, Any] = setting({}, checks.require_mapping)
+    maximum_passages: int = setting(200_000, checks.require_positive_integer)
+    sampling: float = setting(0.0, checks.require_share)
+    sampled: str = setting("source", one_of("source", "both"))
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -194,31 +183,27 @@ class TextSection(Section):
         try:
             size = self._fixed_size()
         except UserError as error:
-            yield self._located(error)
+            own = {field.name for field in dataclasses.fields(self)}
+            if error.argument in (None, "option"):
+                yield error.renamed("options")
+            else:
+                names = {name for name in error.arguments if name not in own}
+                yield error.renamed({name: f"options.{name}" for name in names})
             return
         if size is not None and self.vocabulary_size not in (None, size):
-            yield ArgumentError(
-                "vocabulary_size",
-                f"{size} for {self.tokenizer!r}",
-                self.vocabulary_size,
-                fix="Leave it out.",
-                related=("tokenizer",),
-            )
+            expected = f"{size} for {self.tokenizer!r}"
+            yield conflict(self, "vocabulary_size", expected, "tokenizer", fix="Leave it out.")
         if self.sampling and self.tokenizer != "sentencepiece":
-            yield ArgumentError(
+            yield conflict(
+                self,
                 "sampling",
                 f"0 for {self.tokenizer!r}, which has one segmentation of each text",
-                self.sampling,
+                "tokenizer",
                 fix="Or set `text.tokenizer` to sentencepiece.",
-                related=("tokenizer",),
             )
         if self.sampling == 1 and self.options.get("model") == "bpe":
-            yield ArgumentError(
-                "sampling",
-                "below 1 for a BPE model, because without any merge all pieces are characters",
-                self.sampling,
-                related=("options",),
-            )
+            expected = "below 1 for a BPE model, because without any merge pieces are characters"
+            yield conflict(self, "sampling", expected, "options")
 
     def _fixed_size(self) -> int | None:
         """Checks the settings as learning does; returns the vocabulary size if it is fixed."""
@@ -231,28 +216,12 @@ class TextSection(Section):
             **self.options,
         )
 
-    def _located(self, error: UserError) -> UserError:
-        """Returns an error of the tokenizer as one of this section's keys, or of its options."""
-        if error.argument in (None, "option"):
-            return error.renamed("options")
-        own = {field.name for field in dataclasses.fields(self)}
-        return error.renamed(
-            {name: name if name in own else f"options.{name}" for name in error.arguments}
-        )
-
 
 #: Fields of a model's config that a recipe does not set: they follow from its other sections and
 #: from the tokenizer.
-DERIVED = frozenset(
-    {
-        "vocabulary_size",
-        "target_vocabulary_size",
-        "padding_id",
-        "unknown_id",
-        "start_id",
-        "end_id",
-        "is_packed",
-    }
+DERIVED: frozenset[str] = frozenset(
+    {"vocabulary_size", "target_vocabulary_size", "is_packed"}
+    | {f"{field.name}_id" for field in dataclasses.fields(SpecialIds)}
 )
 
 #: Kind of model by default.
@@ -270,7 +239,7 @@ def config_classes(task: str) -> "dict[str, type[ModelConfig]]":
             "convolutional": models.ConvolutionalSeq2SeqConfig,
         },
         "language_model": {"transformer": models.LanguageModelConfig},
-    }[require_choice("task", task, TASKS)]
+    }[checks.require_choice("task", task, TASKS)]
 
 
 def model_keys(task: str) -> tuple[str, ...]:
@@ -295,8 +264,7 @@ class ModelSection:
 
     Args:
         kind: Kind of the model.
-        settings: A mapping with all fields of the config, without those that follow from other
-            sections or from the tokenizer.
+        settings: A mapping with all fields of the config except `DERIVED`.
     """
 
     kind: str
@@ -311,27 +279,31 @@ class ModelSection:
     def resolve(cls, values: Mapping[str, Any], task: str, text: TextSection | None) -> Self:
         """Creates the section from the keys and values of a recipe.
 
-        Args:
-            values: Keys and values of the section.
-            task: The recipe's task.
-            text: The recipe's `TextSection`; None if it has mistakes.
-
-        Raises:
-            RecipeError: With the mistake, if there is one.
+        `text` is the recipe's `TextSection`, or None if that has mistakes. A mistake is raised as a
+        `RecipeError`.
         """
         values, kinds = dict(values), config_classes(task)
-        vocabulary_size = text.vocabulary_size if text is not None else 1
         if text is not None and not text.shared and task == "translation":
             # Two vocabularies cannot share an embedding table, which is the config's default.
             values.setdefault("share_embeddings", "target")
         try:
-            kind = require_choice("kind", values.pop("kind", DEFAULT_KIND), kinds)
-            _require_fields(values, kind, kinds[kind])
+            kind = checks.require_choice("kind", values.pop("kind", DEFAULT_KIND), kinds)
             size = values.pop("size", None)
-            values["vocabulary_size"] = vocabulary_size
-            config = (
-                kinds[kind](**values) if size is None else kinds[kind].from_size(size, **values)
-            )
+            known = _config_fields(kinds[kind])
+            for name, value in values.items():
+                if name not in known:
+                    raise UserError(
+                        f"not a setting of a model of the kind {kind!r}, which has "
+                        f"{', '.join(known)}.",
+                        argument=name,
+                        fix="Leave it out, or choose another `model.kind`.",
+                        related=("kind",),
+                    )
+                if name.endswith("_options"):
+                    checks.require_mapping(name, value)
+            values["vocabulary_size"] = 1 if text is None else text.vocabulary_size
+            make = kinds[kind] if size is None else partial(kinds[kind].from_size, size)
+            config = make(**values)
             if decoder_field := getattr(config, "decoder_field", None):
                 # Decoding needs causal attention with a KV cache.
                 config.require_usable(decoder_field, causal=True, cache=True)
@@ -339,7 +311,7 @@ class ModelSection:
             raise RecipeError([in_section(error, "model", model_keys(task))]) from error
         except (TypeError, ValueError) as error:  # of a variant that does not raise `UserError`
             raise RecipeError([UserError(str(error), argument="model")]) from error
-        settings = {name: plain(getattr(config, name)) for name in _config_fields(kinds[kind])}
+        settings = {name: plain(getattr(config, name)) for name in known}
         return cls(kind=kind, settings=settings)
 
     def make_config(
@@ -348,17 +320,12 @@ class ModelSection:
         vocabulary_size: int,
         target_vocabulary_size: int | None = None,
         is_packed: bool = False,
-        special_ids: "SpecialIds | None" = None,
+        special_ids: SpecialIds | None = None,
     ) -> "ModelConfig":
-        """Returns the config of the model.
+        """Returns the config of the model, with the values of the fields in `DERIVED`.
 
-        Args:
-            task: The recipe's task.
-            vocabulary_size: Number of ids of the source, or of all text.
-            target_vocabulary_size: Number of ids of the target. Default: None, for a shared
-                vocabulary.
-            is_packed: Whether the rows of a language model hold several documents. Default: False.
-            special_ids: Special ids of the tokenizer. Default: None, for `SpecialIds()`.
+        Without `target_vocabulary_size`, the vocabulary is shared. `is_packed` tells whether the
+        rows of a language model hold several documents.
         """
         derived: dict[str, Any] = {"vocabulary_size": vocabulary_size}
         if task == "translation":
@@ -373,21 +340,6 @@ class ModelSection:
     def to_dictionary(self) -> dict[str, Any]:
         """Returns kind and settings as types that JSON and YAML have."""
         return {"kind": self.kind, **plain(self.settings)}
-
-
-def _require_fields(values: Mapping[str, Any], kind: str, config: type[Any]) -> None:
-    """Checks that the settings are fields of the config of this kind of model."""
-    known = _config_fields(config)
-    for name, value in values.items():
-        if name not in ("size", *known):
-            raise UserError(
-                f"not a setting of a model of the kind {kind!r}, which has {', '.join(known)}.",
-                argument=name,
-                fix="Leave it out, or choose another `model.kind`.",
-                related=("kind",),
-            )
-        if name.endswith("_options"):
-            require_mapping(name, value)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -410,21 +362,17 @@ class BatchesSection(Section):
 
     key = "batches"
 
-    tokens: int = setting(4096, require_positive_integer)
-    max_length: int = setting(256, require_integer, minimum=2)
-    too_long: str = setting("skip", require_choice, choices=("skip", "truncate"))
-    max_buckets: int = setting(20, require_positive_integer)
-    accumulate: int = setting(1, require_positive_integer)
-    packed: bool = setting(False, require_boolean)
+    tokens: int = setting(4096, checks.require_positive_integer)
+    max_length: int = setting(256, checks.require_integer, minimum=2)
+    too_long: str = setting("skip", one_of("skip", "truncate"))
+    max_buckets: int = setting(20, checks.require_positive_integer)
+    accumulate: int = setting(1, checks.require_positive_integer)
+    packed: bool = setting(False, checks.require_boolean)
 
     def conflicts(self) -> Iterator[UserError]:
         if self.tokens < self.max_length:
-            yield ArgumentError(
-                "tokens",
-                f"at least max_length={self.max_length}, the longest sequence in a batch",
-                self.tokens,
-                related=("max_length",),
-            )
+            expected = f"at least max_length={self.max_length}, the longest sequence in a batch"
+            yield conflict(self, "tokens", expected, "max_length")
 
 
 #: Name of the learning rate that does not change, which is a number and no schedule.
@@ -470,32 +418,24 @@ class TrainingSection(Section):
 
     key = "training"
 
-    steps: int | None = setting(None, or_null(require_positive_integer))
-    epochs: int | None = setting(None, or_null(require_positive_integer))
-    optimizer: str = setting("adam", require_registered, registry=_OPTIMIZERS)
-    optimizer_options: Mapping[str, Any] = setting({}, require_mapping)
-    clip_norm: float | None = setting(None, or_null(require_positive))
-    schedule: str = setting(
-        "inverse_square_root", require_registered, registry=_SCHEDULES, others=[CONSTANT]
-    )
-    schedule_options: Mapping[str, Any] = setting({}, require_mapping)
-    learning_rate: float | None = setting(None, or_null(require_positive))
-    warmup_steps: int = setting(4000, require_integer, minimum=0)
-    final_rate: float = setting(0.0, require_not_negative)
-    label_smoothing: float = setting(0.1, require_rate)
-    r_drop_alpha: float = setting(0.0, require_not_negative)
-    precision: str = setting(
-        "float32", require_choice, choices=("float32", "mixed_bfloat16", "mixed_float16")
-    )
-    xla: bool = setting(False, require_boolean)
-    ema: float = setting(0.0, require_rate)
-    deterministic: bool = setting(True, require_boolean)
-    distribution: str = setting(
-        "auto", require_choice, choices=("auto", "none", "mirrored", "multi_worker")
-    )
-    loggers: tuple[str, ...] = setting(
-        ("jsonl", "tensorboard"), require_list, items=require_registered, registry=_LOGGERS
-    )
+    steps: int | None = setting(None, or_null(checks.require_positive_integer))
+    epochs: int | None = setting(None, or_null(checks.require_positive_integer))
+    optimizer: str = setting("adam", registered(_OPTIMIZERS))
+    optimizer_options: Mapping[str, Any] = setting({}, checks.require_mapping)
+    clip_norm: float | None = setting(None, or_null(checks.require_positive))
+    schedule: str = setting("inverse_square_root", registered(_SCHEDULES, CONSTANT))
+    schedule_options: Mapping[str, Any] = setting({}, checks.require_mapping)
+    learning_rate: float | None = setting(None, or_null(checks.require_positive))
+    warmup_steps: int = setting(4000, checks.require_integer, minimum=0)
+    final_rate: float = setting(0.0, checks.require_not_negative)
+    label_smoothing: float = setting(0.1, checks.require_rate)
+    r_drop_alpha: float = setting(0.0, checks.require_not_negative)
+    precision: str = setting("float32", one_of("float32", "mixed_bfloat16", "mixed_float16"))
+    xla: bool = setting(False, checks.require_boolean)
+    ema: float = setting(0.0, checks.require_rate)
+    deterministic: bool = setting(True, checks.require_boolean)
+    distribution: str = setting("auto", one_of("auto", "none", "mirrored", "multi_worker"))
+    loggers: tuple[str, ...] = setting(("jsonl", "tensorboard"), list_of(registered(_LOGGERS)))
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -514,12 +454,9 @@ class TrainingSection(Section):
     def learning_rate_schedule(
         self, hidden_dim: int, total_steps: int
     ) -> "float | keras.optimizers.schedules.LearningRateSchedule":
-        """Returns the learning rate: a number, or a schedule of Keras.
+        """Returns the learning rate, a number or a schedule of Keras.
 
-        Args:
-            hidden_dim: Size of the hidden states of the model, on which the default of the paper's
-                schedule depends.
-            total_steps: Number of steps of the training, with which some schedules end.
+        A default rate depends on the size of the hidden states; some schedules end with the steps.
         """
         options = self.schedule_options
         if self.schedule == CONSTANT:
@@ -549,61 +486,31 @@ class TrainingSection(Section):
     def conflicts(self) -> Iterator[UserError]:
         if (self.steps is None) == (self.epochs is None):
             got = "neither" if self.steps is None else f"{self.steps} and {self.epochs}"
-            yield UserError(
-                f"exactly one of steps and epochs must be given; got {got}.",
-                argument="steps",
-                related=("epochs",),
-            )
+            problem = f"exactly one of steps and epochs must be given; got {got}."
+            yield UserError(problem, argument="steps", related=("epochs",))
         try:
             self.optimizer_config()
         except UserError as error:
             yield error
-        yield from self._conflicts_of_schedule()
-
-    def _conflicts_of_schedule(self) -> Iterator[UserError]:
+        rate, warmup = self.learning_rate, self.warmup_steps
         schedule = None if self.schedule == CONSTANT else load_registry(_SCHEDULES)[self.schedule]
-        if self.learning_rate is None and (schedule is None or schedule.requires_peak_rate):
-            yield ArgumentError(
-                "learning_rate",
-                f"a number for {self.schedule!r}, such as 1e-3",
-                None,
-                related=("schedule",),
-            )
-            return
-        if schedule is not None and self.warmup_steps < schedule.minimum_warmup_steps:
-            yield ArgumentError(
-                "warmup_steps",
-                f"at least {schedule.minimum_warmup_steps} for {self.schedule!r}",
-                self.warmup_steps,
-                related=("schedule",),
-            )
-            return
-        if self.final_rate and not self.has_finite_schedule:
-            yield ArgumentError(
-                "final_rate",
-                f"0 for {self.schedule!r}, which has no end",
-                self.final_rate,
-                related=("schedule",),
-            )
-        elif self.learning_rate is not None and self.final_rate > self.learning_rate:
-            yield ArgumentError(
-                "final_rate",
-                f"at most learning_rate={self.learning_rate}",
-                self.final_rate,
-                related=("learning_rate",),
-            )
-        elif (
-            self.has_finite_schedule and (self.steps or self.warmup_steps + 1) <= self.warmup_steps
-        ):
-            yield ArgumentError(
-                "steps",
-                f"more than warmup_steps={self.warmup_steps}, which are part of them",
-                self.steps,
-                related=("warmup_steps",),
-            )
+        if rate is None and (schedule is None or schedule.requires_peak_rate):
+            expected = f"a number for {self.schedule!r}, such as 1e-3"
+            yield conflict(self, "learning_rate", expected, "schedule")
+        elif schedule is not None and warmup < schedule.minimum_warmup_steps:
+            expected = f"at least {schedule.minimum_warmup_steps} for {self.schedule!r}"
+            yield conflict(self, "warmup_steps", expected, "schedule")
+        elif self.final_rate and not self.has_finite_schedule:
+            expected = f"0 for {self.schedule!r}, which has no end"
+            yield conflict(self, "final_rate", expected, "schedule")
+        elif rate is not None and self.final_rate > rate:
+            yield conflict(self, "final_rate", f"at most learning_rate={rate}", "learning_rate")
+        elif self.has_finite_schedule and self.steps and self.steps <= warmup:
+            expected = f"more than warmup_steps={warmup}, which are part of them"
+            yield conflict(self, "steps", expected, "warmup_steps")
         else:
             try:
-                self.learning_rate_schedule(hidden_dim=1, total_steps=self.warmup_steps + 1)
+                self.learning_rate_schedule(hidden_dim=1, total_steps=warmup + 1)
             except UserError as error:
                 yield error
 
@@ -613,7 +520,7 @@ def _require_search(name: str, value: Any) -> dict[str, Any]:
     from keras_transformer.decoding import SearchSettings
 
     known = [field.name for field in dataclasses.fields(SearchSettings)]
-    values = require_mapping(name, value)
+    values = checks.require_mapping(name, value)
     mistakes = [unknown_key(name, key, {name: known}) for key in values if key not in known]
     try:
         settings = SearchSettings(**{key: values[key] for key in values if key in known})
@@ -624,12 +531,6 @@ def _require_search(name: str, value: Any) -> dict[str, Any]:
     if mistakes:
         raise RecipeError(mistakes)
     return plain(dataclasses.asdict(settings))
-
-
-def _require_bleu_tokens(name: str, value: Any) -> str:
-    from keras_transformer.metrics.bleu import BLEU_TOKENS
-
-    return require_choice(name, value, BLEU_TOKENS)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -653,13 +554,13 @@ class EvaluationSection(Section):
 
     key = "evaluation"
 
-    every: int = setting(1000, require_positive_integer)
-    sentences: int = setting(500, require_integer, minimum=0)
+    every: int = setting(1000, checks.require_positive_integer)
+    sentences: int = setting(500, checks.require_integer, minimum=0)
     search: Mapping[str, Any] = setting({}, _require_search)
-    patience: int | None = setting(None, or_null(require_positive_integer))
-    metric: str = setting("loss", require_registered, registry=_METRICS, others=["loss"])
-    bleu_tokens: str = setting("13a", _require_bleu_tokens)
-    show: int = setting(12, require_integer, minimum=0)
+    patience: int | None = setting(None, or_null(checks.require_positive_integer))
+    metric: str = setting("loss", registered(_METRICS, "loss"))
+    bleu_tokens: str = setting("13a", registered(_BLEU_TOKENS))
+    show: int = setting(12, checks.require_integer, minimum=0)
 
     def search_settings(self) -> "SearchSettings":
         """Returns the settings of the search."""
@@ -669,9 +570,7 @@ class EvaluationSection(Section):
 
     def conflicts(self) -> Iterator[UserError]:
         if self.metric != "loss" and not self.sentences:
-            yield ArgumentError(
-                "sentences", f"at least 1 for metric={self.metric!r}", 0, related=("metric",)
-            )
+            yield conflict(self, "sentences", f"at least 1 for metric={self.metric!r}", "metric")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -689,20 +588,15 @@ class CheckpointsSection(Section):
 
     key = "checkpoints"
 
-    every: int = setting(1000, require_positive_integer)
-    keep: int = setting(5, require_positive_integer)
-    average: int = setting(5, require_positive_integer)
-    final: str = setting("average", require_choice, choices=("average", "best", "last", "ema"))
+    every: int = setting(1000, checks.require_positive_integer)
+    keep: int = setting(5, checks.require_positive_integer)
+    average: int = setting(5, checks.require_positive_integer)
+    final: str = setting("average", one_of("average", "best", "last", "ema"))
 
     def conflicts(self) -> Iterator[UserError]:
         if self.average > self.keep:
-            yield ArgumentError(
-                "average",
-                f"at most keep={self.keep}",
-                self.average,
-                fix="Keep more checkpoints, or average fewer.",
-                related=("keep",),
-            )
+            fix = "Keep more checkpoints, or average fewer."
+            yield conflict(self, "average", f"at most keep={self.keep}", "keep", fix=fix)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -721,11 +615,11 @@ class TensorboardSection(Section):
 
     key = "tensorboard"
 
-    every: int = setting(50, require_positive_integer)
-    attention: int = setting(2, require_integer, minimum=0)
-    samples: int = setting(10, require_integer, minimum=0)
-    projector: bool = setting(True, require_boolean)
-    histograms: bool = setting(False, require_boolean)
+    every: int = setting(50, checks.require_positive_integer)
+    attention: int = setting(2, checks.require_integer, minimum=0)
+    samples: int = setting(10, checks.require_integer, minimum=0)
+    projector: bool = setting(True, checks.require_boolean)
+    histograms: bool = setting(False, checks.require_boolean)
     profile: tuple[int, int] | None = setting(None, or_null(require_step_range))
 
 
@@ -743,9 +637,9 @@ class ExportSection(Section):
 
     key = "export"
 
-    to: str | None = setting(None, or_null(require_text))
-    weights: str = setting("float32", require_choice, choices=("float32", "float16", "bfloat16"))
-    enabled: bool = setting(True, require_boolean)
+    to: str | None = setting(None, or_null(checks.require_text))
+    weights: str = setting("float32", one_of("float32", "float16", "bfloat16"))
+    enabled: bool = setting(True, checks.require_boolean)
 
 
 #: All sections but `model`, whose keys depend on the task.
@@ -790,8 +684,6 @@ class Recipe:
     Raises:
         RecipeError: With all mistakes.
 
-    Example:
-
     >>> recipe = Recipe.from_dictionary({
     ...     "name": "dates",
     ...     "task": "translation",
@@ -804,8 +696,8 @@ class Recipe:
     """
 
     name: str = setting(dataclasses.MISSING, require_directory_name)
-    task: str = setting(dataclasses.MISSING, require_choice, choices=TASKS)
-    seed: int = setting(1, require_seed)
+    task: str = setting(dataclasses.MISSING, one_of(*TASKS))
+    seed: int = setting(1, checks.require_seed)
     data: DataSection
     text: TextSection
     model: ModelSection
@@ -823,32 +715,21 @@ class Recipe:
 
     @classmethod
     def from_dictionary(cls, dictionary: Mapping[str, Any]) -> Self:
-        """Returns the recipe in a mapping from keys to values, such as a file has.
-
-        Raises:
-            RecipeError: With all mistakes.
-        """
+        """Returns the recipe in a mapping from keys to values, such as a file has."""
         if not isinstance(dictionary, dict):
-            raise RecipeError(
-                [UserError(f"a recipe must be a mapping from keys to values; got {dictionary!r}.")]
-            )
+            problem = f"a recipe must be a mapping from keys to values; got {dictionary!r}."
+            raise RecipeError([UserError(problem)])
         values, mistakes = check_fields(cls, dictionary)
-        mistakes += [
-            UserError("a value is missing.", argument=key, fix=fix)
-            for key, fix in _REQUIRED.items()
-            if key not in dictionary
-        ]
+        for key, fix in _REQUIRED.items():
+            if key not in dictionary:
+                mistakes.append(UserError("a value is missing.", argument=key, fix=fix))
         task = values.get("task")
-        given = _known_values(dictionary, task, mistakes)
-        for key, kind in PLAIN_SECTIONS.items():
-            if key in given:
-                try:
-                    values[key] = kind(**given[key])
-                except RecipeError as error:
-                    mistakes += error.mistakes
-        if "model" in given and task is not None:
+        for key, given in _known_values(dictionary, task, mistakes).items():
             try:
-                values["model"] = ModelSection.resolve(given["model"], task, values.get("text"))
+                if key != "model":
+                    values[key] = PLAIN_SECTIONS[key](**given)
+                elif task is not None:
+                    values[key] = ModelSection.resolve(given, task, values.get("text"))
             except RecipeError as error:
                 mistakes += error.mistakes
         if mistakes:
@@ -881,18 +762,16 @@ def _known_values(
         known[section] = [field.name for field in dataclasses.fields(kind)]
     tasks = TASKS if task is None else (task,)
     known["model"] = list(dict.fromkeys(key for name in tasks for key in model_keys(name)))
-    mistakes += [unknown_key("", key, known) for key in dictionary if key not in known[""]]
     given = {}
-    for section in (*PLAIN_SECTIONS, "model"):
-        values = dictionary.get(section)
+    for section, keys in known.items():
+        values = dictionary if section == "" else dictionary.get(section)
         if values is None:  # left out, or without keys
             values = {}
         if not isinstance(values, dict):
-            keys = ", ".join(known[section][:3])
-            mistakes.append(ArgumentError(section, f"a section with keys such as {keys}", values))
+            expected = f"a section with keys such as {', '.join(keys[:3])}"
+            mistakes.append(ArgumentError(section, expected, values))
             continue
-        mistakes += [
-            unknown_key(section, key, known) for key in values if key not in known[section]
-        ]
-        given[section] = {key: value for key, value in values.items() if key in known[section]}
+        mistakes += [unknown_key(section, key, known) for key in values if key not in keys]
+        if section:
+            given[section] = {key: value for key, value in values.items() if key in keys}
     return given

@@ -23,18 +23,13 @@ _LOST = (
 
 
 class Distribution:
-    """The `tf.distribute` strategy of a run, and the role of this process in it.
+    """The `tf.distribute` strategy of a run, or None, and the number of this worker, from 0.
 
     Args:
         kind: String. "none": one device. "mirrored": all GPUs of this machine (without GPUs, all
             logical CPUs, for tests). "multi_worker": all workers named by the environment variable
             `TF_CONFIG`, as Kubeflow's TFJob, Vertex AI and others set it. "auto": "multi_worker" if
             `TF_CONFIG` names several workers, "mirrored" if there are several GPUs, else "none".
-
-    Attributes:
-        strategy: The strategy; None for one device.
-        worker: Number of this process, from 0.
-        workers: Number of processes.
     """
 
     def __init__(self, kind: str) -> None:
@@ -51,7 +46,8 @@ class Distribution:
             )
         self.kind: str = kind
         self.strategy: tf.distribute.Strategy | None = None
-        self.worker, self.workers = 0, 1
+        self.worker: int = 0
+        self.workers: int = 1
         self._sum: Callable[..., tf.Tensor] | None = None
         if kind == "mirrored":
             devices = tf.config.list_logical_devices("GPU") or tf.config.list_logical_devices("CPU")
@@ -150,11 +146,8 @@ def _cluster() -> list[tuple[str, int]]:
     try:
         config = json.loads(os.environ.get("TF_CONFIG") or "{}")
         cluster = config.get("cluster", {})
-        return [
-            (kind, index)
-            for kind in ("chief", "worker")
-            for index in range(len(cluster.get(kind, ())))
-        ]
+        kinds = ("chief", "worker")
+        return [(kind, index) for kind in kinds for index in range(len(cluster.get(kind, ())))]
     except (ValueError, AttributeError, TypeError) as error:
         raise UserError(
             f"The environment variable TF_CONFIG does not describe a cluster ({error}).",

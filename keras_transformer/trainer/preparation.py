@@ -36,17 +36,14 @@ from keras_transformer.trainer.section import in_section
 
 @dataclasses.dataclass(frozen=True)
 class PreparedData:
-    """Everything that a training reads.
-
-    The sources among the strings are CoNLL-U if the model reads trees.
+    """Everything that a training reads; sources are CoNLL-U if the model reads trees.
 
     Attributes:
         tokenizers: The tokenizers; those of a language model are the same.
         batches: Training batches.
         validation_batches: Batches of the validation corpus, or None.
-        validation_texts: First validation examples, tuples of strings: as many as are translated or
-            drawn.
-        tests: Examples of each test corpus, a list of tuples of strings, by name.
+        validation_texts: First validation examples, as many as are translated or drawn.
+        tests: Examples of each test corpus by name.
     """
 
     tokenizers: TokenizerPair
@@ -108,13 +105,7 @@ class Corpora(CorpusSplits):
 
 
 def prepare_data(recipe: Recipe, run: RunDirectory, report: TrainingReport) -> PreparedData:
-    """Prepares all data of a training, or finds it in the run directory.
-
-    Args:
-        recipe: The recipe.
-        run: The directory of the run.
-        report: The report to the user.
-    """
+    """Prepares all data of a training, or finds it in the run directory."""
     builtin = recipe.data.builtin
     report.stage(f"Generating the corpus {builtin}" if builtin else "Opening the corpora")
     corpora = Corpora.of(recipe.data)

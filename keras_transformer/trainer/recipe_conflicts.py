@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from keras_transformer._utils.errors import ArgumentError, UserError
-from keras_transformer.trainer.section import in_section
+from keras_transformer.trainer.section import conflict, in_section
 
 if TYPE_CHECKING:
     from keras_transformer.trainer.config import DataSection, Recipe
@@ -20,15 +20,22 @@ def conflicts(recipe: "Recipe") -> Iterator[UserError]:
         yield from _conflicts_of_translation(recipe)
     else:
         yield from _conflicts_of_language_model(recipe)
-    yield from _conflicts_without_validation(recipe)
-    yield from _conflicts_of_lengths(recipe)
+    if not recipe.data.has_validation:
+        yield from _conflicts_without_validation(recipe)
+    length = recipe.batches.max_length
+    config = recipe.model.make_config(recipe.task, vocabulary_size=1)
+    for field, limit in config.length_limits().items():
+        if limit < length:
+            yield ArgumentError(
+                "model.max_length",
+                f"at least batches.max_length={length} for model.{field}="
+                f"{getattr(config, field)!r}",
+                limit,
+                related=("batches.max_length", f"model.{field}"),
+            )
     if recipe.checkpoints.final == "ema" and not recipe.training.ema:
-        yield ArgumentError(
-            "training.ema",
-            "above 0, such as 0.999, for checkpoints.final='ema'",
-            recipe.training.ema,
-            related=("checkpoints.final",),
-        )
+        expected = "above 0, such as 0.999, for checkpoints.final='ema'"
+        yield conflict(recipe, "training.ema", expected, "checkpoints.final")
     rates = [rate for name, rate in recipe.model.settings.items() if name.endswith("dropout")]
     if recipe.training.r_drop_alpha and not any(rates):
         yield ArgumentError(
@@ -40,28 +47,27 @@ def conflicts(recipe: "Recipe") -> Iterator[UserError]:
         )
     profile, steps = recipe.tensorboard.profile, recipe.training.steps
     if profile is not None and steps is not None and profile[1] > steps:
-        yield ArgumentError(
-            "tensorboard.profile",
-            f"within training.steps={steps}",
-            list(profile),
-            related=("training.steps",),
+        yield conflict(
+            recipe, "tensorboard.profile", f"within training.steps={steps}", "training.steps"
         )
 
 
 def _conflicts_of_corpora(recipe: "Recipe") -> Iterator[UserError]:
     """Yields the first corpus that does not fit the task, as far as names of files show."""
+    from keras_transformer.data.corpora import find_columns
+
     task = recipe.task
     if recipe.data.builtin and task != "translation":
-        yield ArgumentError(
+        yield conflict(
+            recipe,
             "data.builtin",
             f"null for the task {task!r}, because the built-in corpora have pairs",
-            recipe.data.builtin,
+            "task",
             fix="Name files in `data.train`.",
-            related=("task",),
         )
     for key, files in recipe.data.corpora.items():
         try:
-            columns = _columns(recipe.data, files)
+            columns = find_columns(files, **recipe.data.reading_options)
         except UserError as error:
             if error.argument is None:
                 yield error.renamed(f"data.{key}")
@@ -82,23 +88,6 @@ def _conflicts_of_corpora(recipe: "Recipe") -> Iterator[UserError]:
                 fix=fix,
             )
             return
-
-
-def _columns(data: "DataSection", files: tuple[str, ...]) -> tuple[str, ...]:
-    """Returns the columns of a corpus; raises an error about a key of `data` if there are none."""
-    from keras_transformer.data.corpora import find_columns
-
-    return find_columns(files, **data.reading_options)
-
-
-def _is_parsed(data: "DataSection", files: tuple[str, ...]) -> bool:
-    """Returns whether the sources of a corpus are parsed sentences."""
-    from keras_transformer.data.corpora import guess_format
-
-    try:
-        return (data.format or guess_format(files)) == "conllu"
-    except UserError:  # reported by `_conflicts_of_corpora`
-        return True
 
 
 def _conflicts_of_trees(data: "DataSection") -> Iterator[UserError]:
@@ -123,6 +112,15 @@ def _conflicts_of_trees(data: "DataSection") -> Iterator[UserError]:
             return
 
 
+def _is_parsed(data: "DataSection", files: tuple[str, ...]) -> bool:
+    from keras_transformer.data.corpora import guess_format
+
+    try:
+        return (data.format or guess_format(files)) == "conllu"
+    except UserError:  # reported by `_conflicts_of_corpora`
+        return True
+
+
 def _conflicts_of_translation(recipe: "Recipe") -> Iterator[UserError]:
     if recipe.model.reads_trees:
         yield from _conflicts_of_trees(recipe.data)
@@ -135,17 +133,13 @@ def _conflicts_of_translation(recipe: "Recipe") -> Iterator[UserError]:
             related=("text.shared",),
         )
     if recipe.batches.packed:
-        yield ArgumentError(
-            "batches.packed", "false for the task 'translation'", True, related=("task",)
-        )
+        yield conflict(recipe, "batches.packed", "false for the task 'translation'", "task")
 
 
 def _conflicts_of_language_model(recipe: "Recipe") -> Iterator[UserError]:
     task = "the task 'language_model'"
     if not recipe.text.shared:
-        yield ArgumentError(
-            "text.shared", f"true for {task}, which has one vocabulary", False, related=("task",)
-        )
+        yield conflict(recipe, "text.shared", f"true for {task}, which has one vocabulary", "task")
     if recipe.batches.packed:
         try:
             recipe.model.make_config(recipe.task, vocabulary_size=1, is_packed=True)
@@ -156,57 +150,37 @@ def _conflicts_of_language_model(recipe: "Recipe") -> Iterator[UserError]:
                 related=("model.attention",),
             )
     if recipe.batches.packed and recipe.text.sampling:
-        yield ArgumentError(
+        yield conflict(
+            recipe,
             "text.sampling",
             "0 for packed rows, whose lengths are fixed",
-            recipe.text.sampling,
-            related=("batches.packed",),
+            "batches.packed",
             fix="Or set `batches.packed` to false.",
         )
     if recipe.data.test:
-        yield ArgumentError(
+        yield conflict(
+            recipe,
             "data.test",
             f"left out for {task}, because tests compare translations with references",
-            list(recipe.data.test),
-            related=("task",),
+            "task",
             fix="Name the files in `data.validation`.",
         )
     if recipe.evaluation.metric != "loss":
-        yield ArgumentError(
-            "evaluation.metric",
-            f"'loss' for {task}, which has no references",
-            recipe.evaluation.metric,
-            related=("task",),
+        yield conflict(
+            recipe, "evaluation.metric", f"'loss' for {task}, which has no references", "task"
         )
 
 
 def _conflicts_without_validation(recipe: "Recipe") -> Iterator[UserError]:
-    if recipe.data.has_validation:
-        return
-    needs = {
-        "evaluation.patience": recipe.evaluation.patience is not None,
-        "evaluation.metric": recipe.evaluation.metric != "loss",
-        "checkpoints.final": recipe.checkpoints.final == "best",
-    }
-    for key, is_needed in needs.items():
+    evaluation, final = recipe.evaluation, recipe.checkpoints.final
+    for key, value, is_needed in (
+        ("evaluation.patience", evaluation.patience, evaluation.patience is not None),
+        ("evaluation.metric", evaluation.metric, evaluation.metric != "loss"),
+        ("checkpoints.final", final, final == "best"),
+    ):
         if is_needed:
-            section, _, name = key.partition(".")
             yield UserError(
-                f"{getattr(getattr(recipe, section), name)!r} needs validation data.",
+                f"{value!r} needs validation data.",
                 argument=key,
                 fix="Name files in `data.validation`.",
-            )
-
-
-def _conflicts_of_lengths(recipe: "Recipe") -> Iterator[UserError]:
-    config = recipe.model.make_config(recipe.task, vocabulary_size=1)
-    length = recipe.batches.max_length
-    for field, limit in config.length_limits().items():
-        if limit < length:
-            yield ArgumentError(
-                "model.max_length",
-                f"at least batches.max_length={length} for model.{field}="
-                f"{getattr(config, field)!r}",
-                limit,
-                related=("batches.max_length", f"model.{field}"),
             )

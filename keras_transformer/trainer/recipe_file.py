@@ -19,6 +19,7 @@ from ruamel.yaml.representer import SafeRepresenter
 
 from keras_transformer._utils.console import shown
 from keras_transformer._utils.errors import UserError
+from keras_transformer._utils.types import Path
 
 
 class RecipeError(UserError):
@@ -37,11 +38,9 @@ class RecipeError(UserError):
       a.yaml:1: `sed`: unknown key. Did you mean `seed`?
     """
 
-    def __init__(
-        self, mistakes: Iterable[UserError], origin: str | os.PathLike[str] = "The recipe"
-    ) -> None:
-        self.mistakes = tuple(mistakes)
-        self.origin = os.fspath(origin)
+    def __init__(self, mistakes: Iterable[UserError], origin: Path = "The recipe") -> None:
+        self.mistakes: tuple[UserError, ...] = tuple(mistakes)
+        self.origin: str = os.fspath(origin)
         super().__init__(f"{len(self.mistakes)} mistakes.")
 
     def __str__(self) -> str:
@@ -52,7 +51,7 @@ class RecipeError(UserError):
 
 
 #: Keys of a recipe by the names that other programs give them.
-NAMES_ELSEWHERE = {
+NAMES_ELSEWHERE: dict[str, str] = {
     "d_model": "model.hidden_dim",
     "hidden_size": "model.hidden_dim",
     "d_ff": "model.intermediate_dim",
@@ -77,15 +76,12 @@ NAMES_ELSEWHERE = {
 def unknown_key(section: str, key: str, known: Mapping[str, Sequence[str]]) -> UserError:
     """Returns the mistake of a key that does not exist, with the most similar key if there is one.
 
+    `known` has the keys of each section; the section of the top level is "".
+
     >>> print(unknown_key("training", "stepz", {"training": ["steps", "epochs"]}))
     `training.stepz`: unknown key. Did you mean `training.steps`?
     >>> print(unknown_key("training", "d_modle", {"training": ["steps", "epochs"]}))
     `training.d_modle`: unknown key. Did you mean `model.hidden_dim`?
-
-    Args:
-        section: The section of the key; "" for the top level.
-        key: The key.
-        known: A mapping from sections to their keys.
     """
     place, _, field = key.partition(".")
     if not section and field in known.get(place, ()):
@@ -133,35 +129,28 @@ _FLOAT = re.compile(
 
 
 class YamlError(UserError):
-    """Text that cannot be read as YAML.
-
-    Args:
-        problem: What is wrong, as one sentence.
-        line: Line of the problem, from 1.
-        column: Column of the problem, from 1.
-        fix: What the user can do.
-    """
+    """Text that cannot be read as YAML; lines and columns are counted from 1."""
 
     def __init__(self, problem: str, line: int, column: int, fix: str | None = None) -> None:
         super().__init__(problem, fix=fix)
         self.line = line
         self.column = column
 
+    @classmethod
+    def at_mark(cls, mark: Any, problem: str, fix: str | None = None) -> Self:
+        """Returns the error at a mark of the parser."""
+        return cls(problem, mark.line + 1, mark.column + 1, fix)
+
 
 def read_yaml(text: str) -> tuple[Any, dict[str, int]]:
     """Returns the value in a text, and the line of each dotted key.
 
-    Anchors, aliases, tags, duplicate keys and a second document are refused.
+    The value of an empty text is None. Anchors, aliases, tags, duplicate keys and a second document
+    are a `YamlError`.
 
     >>> read_yaml("training:\\n  learning_rate: 1e-3\\n  xla: no\\n")
     ({'training': {'learning_rate': 0.001, 'xla': 'no'}},
      {'training': 1, 'training.learning_rate': 2, 'training.xla': 3})
-
-    Args:
-        text: One document; the value of an empty one is None.
-
-    Raises:
-        YamlError: At the first thing that cannot be read.
     """
     if len(text) > MAX_CHARACTERS:
         raise YamlError(f"longer than {MAX_CHARACTERS:,} characters; this is no recipe.", 1, 1)
@@ -172,7 +161,11 @@ def read_yaml(text: str) -> tuple[Any, dict[str, int]]:
     try:
         node = reader.compose(text)
     except ReaderError as error:
-        raise _error_at_character(text, error) from error
+        before = text[: error.position]
+        code = error.character if isinstance(error.character, int) else ord(error.character)
+        column = error.position - before.rfind("\n")
+        problem = f"the character U+{code:04X} is not allowed."
+        raise YamlError(problem, before.count("\n") + 1, column, fix="Remove it.") from error
     except MarkedYAMLError as error:
         raise _error_of_parser(error) from error
     return (None if node is None else _value(node, (), lines)), lines
@@ -186,13 +179,13 @@ class _StrictComposer(Composer):
         is_alias = isinstance(event, AliasEvent)
         if is_alias or event.anchor is not None:
             sign = "*" if is_alias else "&"
-            raise _error_at(
+            raise YamlError.at_mark(
                 event.start_mark,
                 f"{sign}{event.anchor}: anchors and aliases are not allowed.",
                 fix="Write the value out; text that starts with & or * must be in quotes.",
             )
         if event.ctag is not None:
-            raise _error_at(
+            raise YamlError.at_mark(
                 event.start_mark,
                 f"{event.ctag}: tags are not allowed.",
                 fix="Leave it out; text that starts with ! must be in quotes.",
@@ -209,15 +202,12 @@ def _value(node: Node, path: tuple[str, ...], lines: dict[str, int]) -> Any:
     values = {}
     for key_node, value_node in node.value:
         if not isinstance(key_node, ScalarNode):
-            raise _error_at(key_node.start_mark, "a key must be a plain word.")
+            raise YamlError.at_mark(key_node.start_mark, "a key must be a plain word.")
         key = key_node.value
         dotted = ".".join((*path, key))
         if key in values:
-            raise _error_at(
-                key_node.start_mark,
-                f"`{dotted}` is a duplicate of line {lines[dotted]}.",
-                fix="Remove one of the two.",
-            )
+            problem = f"`{dotted}` is a duplicate of line {lines[dotted]}."
+            raise YamlError.at_mark(key_node.start_mark, problem, fix="Remove one of the two.")
         lines[dotted] = key_node.start_mark.line + 1
         values[key] = _value(value_node, (*path, key), lines)
     return values
@@ -229,7 +219,8 @@ def _scalar(node: ScalarNode) -> Any:
         return text
     if _INTEGER.fullmatch(text):
         if len(text) > _MAX_DIGITS:
-            raise _error_at(node.start_mark, f"a number of {len(text)} digits is too long.")
+            problem = f"a number of {len(text)} digits is too long."
+            raise YamlError.at_mark(node.start_mark, problem)
         return int(text)
     if _FLOAT.fullmatch(text):
         return float(re.sub(r"\.(?=[iInN])", "", text))  # Python reads inf and nan without a point
@@ -239,31 +230,19 @@ def _scalar(node: ScalarNode) -> Any:
     return text if boolean is None else bool(boolean[1])
 
 
-def _error_at(mark: Any, problem: str, fix: str | None = None) -> YamlError:
-    return YamlError(problem, mark.line + 1, mark.column + 1, fix)
-
-
 def _error_of_parser(error: MarkedYAMLError) -> YamlError:
     if isinstance(error, MaxDepthExceededError):
-        return _error_at(error.problem_mark, f"nested more than {MAX_DEPTH} deep.")
+        return YamlError.at_mark(error.problem_mark, f"nested more than {MAX_DEPTH} deep.")
+    indentation = "Check the indentation; text with ': ' in it must be in quotes."
     fixes = {
         "but found another document": "Leave out the '---' before the second document.",
-        "mapping values are not allowed here": (
-            "Check the indentation; text with ': ' in it must be in quotes."
-        ),
+        "mapping values are not allowed here": indentation,
         "found character '\\t' that cannot start any token": "Indent with spaces, not with tabs.",
     }
     parts = [part for part in (error.problem, error.context) if part]
     problem = f"{parts[0]} ({parts[1]})." if len(parts) == 2 else f"{parts[0]}."
-    return _error_at(error.problem_mark or error.context_mark, problem, fixes.get(error.problem))
-
-
-def _error_at_character(text: str, error: ReaderError) -> YamlError:
-    before = text[: error.position]
-    code = error.character if isinstance(error.character, int) else ord(error.character)
-    column = error.position - before.rfind("\n")
-    problem = f"the character U+{code:04X} is not allowed."
-    return YamlError(problem, before.count("\n") + 1, column, fix="Remove it.")
+    mark = error.problem_mark or error.context_mark
+    return YamlError.at_mark(mark, problem, fixes.get(error.problem))
 
 
 def write_yaml(value: Any) -> str:
@@ -308,13 +287,7 @@ _Representer.add_representer(list, _Representer.represent_list_on_one_line)
 
 
 class Override(NamedTuple):
-    """A value that replaces one of a recipe file.
-
-    Attributes:
-        key: Dotted key, such as "training.steps".
-        value: The new value.
-        where: Where the value was given, for messages, such as "--set training.steps=100".
-    """
+    """The new value of a dotted key of a recipe file, and where it was given, for messages."""
 
     key: str
     value: Any
@@ -340,37 +313,29 @@ class Override(NamedTuple):
 class RecipeFile:
     """Keys and values of a recipe file, some of them replaced, with the place of each.
 
-    Args:
-        path: Path of the file, for messages.
-        text: Content of the file.
-
-    Raises:
-        UserError: With line and column, if the text is not a mapping in YAML.
+    If the text is not a mapping in YAML, a `UserError` has the path, line and column.
     """
 
-    def __init__(self, path: str | os.PathLike[str], text: str) -> None:
-        self.path = os.fspath(path)
+    values: dict[str, Any]
+
+    def __init__(self, path: Path, text: str) -> None:
+        self.path: str = os.fspath(path)
         try:
             self.values, lines = read_yaml(text)
         except YamlError as error:
             raise error.at(f"{self.path}:{error.line}:{error.column}") from error
         if self.values is None:
-            raise UserError(
-                "the recipe is empty.",
-                where=f"{self.path}:1:1",
-                fix="Start with name, task, data and training.",
-            )
+            fix = "Start with name, task, data and training."
+            raise UserError("the recipe is empty.", where=f"{self.path}:1:1", fix=fix)
         if not isinstance(self.values, dict):
-            raise UserError(
-                f"a recipe must have lines of 'key: value'; got {self.values!r:.60}.",
-                where=f"{self.path}:1:1",
-            )
+            problem = f"a recipe must have lines of 'key: value'; got {self.values!r:.60}."
+            raise UserError(problem, where=f"{self.path}:1:1")
         # For each dotted key a number to sort by, and its place as messages show it. The values
         # that were set come after those in the file.
         self._places = {key: ((0, line), f"{self.path}:{line}") for key, line in lines.items()}
 
     @classmethod
-    def read(cls, path: str | os.PathLike[str]) -> Self:
+    def read(cls, path: Path) -> Self:
         """Returns the keys and values in a file, which are not checked yet."""
         try:
             text = pathlib.Path(path).read_bytes().decode("utf-8-sig")
@@ -414,16 +379,8 @@ class RecipeFile:
         """
         keys = mistake.arguments
         inside = [known for key in keys for known in self._places if known.startswith(f"{key}.")]
-        around = [section for key in keys for section in _sections(key)]
+        # The sections around each key, the innermost first.
+        parts = [key.split(".") for key in keys]
+        around = [".".join(part[:end]) for part in parts for end in range(len(part) - 1, 0, -1)]
         given = [self._places[key] for key in (*keys, *inside, *around) if key in self._places]
         return max(given, key=lambda place: place[0][0], default=((0, 0), self.path))
-
-
-def _sections(key: str) -> list[str]:
-    """Returns the keys that contain a dotted key, the innermost first.
-
-    >>> _sections("evaluation.search.beams")
-    ['evaluation.search', 'evaluation']
-    """
-    parts = key.split(".")
-    return [".".join(parts[:end]) for end in range(len(parts) - 1, 0, -1)]

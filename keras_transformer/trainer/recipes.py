@@ -3,19 +3,19 @@
 import difflib
 import os
 import pathlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from keras_transformer._utils.errors import UserError
+from keras_transformer._utils.types import Path
 from keras_transformer.trainer.config import Recipe
 from keras_transformer.trainer.recipe_file import Override, RecipeError, RecipeFile
+from keras_transformer.trainer.section import leaves
 
 _SHIPPED = pathlib.Path(__file__).with_name("shipped")
 
 
-def load_recipe(
-    path_or_name: str | os.PathLike[str], overrides: Iterable[str | Override] = ()
-) -> Recipe:
+def load_recipe(path_or_name: Path, overrides: Iterable[str | Override] = ()) -> Recipe:
     """Returns the recipe in a file, or one that the package ships.
 
     Args:
@@ -26,8 +26,6 @@ def load_recipe(
     Raises:
         UserError: With the place of each mistake.
 
-    Example:
-
     >>> recipe = load_recipe("quickstart", overrides=["training.steps=500", "model.dropout=0.1"])
     >>> recipe.training.steps, recipe.data.builtin
     (500, 'dates')
@@ -36,7 +34,7 @@ def load_recipe(
 
 
 def make_recipe(file: RecipeFile, overrides: Iterable[str | Override] = ()) -> Recipe:
-    """Returns the recipe of a file that has been read; see `load_recipe`."""
+    """Returns the recipe of a file that has been read, with the overrides of `load_recipe`."""
     for override in overrides:
         file.set(Override.parse(override) if isinstance(override, str) else override)
     try:
@@ -45,12 +43,8 @@ def make_recipe(file: RecipeFile, overrides: Iterable[str | Override] = ()) -> R
         raise file.located(error) from error
 
 
-def read_recipe_file(path_or_name: str | os.PathLike[str]) -> RecipeFile:
-    """Returns the keys and values of a recipe file, which are not checked yet.
-
-    Args:
-        path_or_name: Path of a YAML file, or one of `shipped_recipes()`.
-    """
+def read_recipe_file(path_or_name: Path) -> RecipeFile:
+    """Returns the unchecked keys and values of a YAML file, or of one of `shipped_recipes()`."""
     name = os.fspath(path_or_name)
     shipped = shipped_recipes()
     if name in shipped:
@@ -73,12 +67,7 @@ def shipped_recipes() -> list[str]:
 
 
 class Difference(NamedTuple):
-    """A key whose value differs between two recipes.
-
-    Attributes:
-        key: Dotted key.
-        old: Value in the first recipe; None if it has no such key.
-        new: Value in the second recipe; None if it has no such key.
+    """A dotted key whose value differs between two recipes; None if a recipe has no such key.
 
     >>> print(Difference("training.steps", 100, 200))
     training.steps was 100, is 200
@@ -99,17 +88,9 @@ def recipe_difference(old: Recipe, new: Recipe) -> list[Difference]:
     >>> recipe_difference(load_recipe("quickstart"), longer)
     [Difference(key='training.warmup_steps', old=150, new=300)]
     """
-    before, after = dict(_leaves(old.to_dictionary())), dict(_leaves(new.to_dictionary()))
+    before, after = (dict(leaves(recipe.to_dictionary())) for recipe in (old, new))
     return [
         Difference(key, before.get(key), after.get(key))
         for key in {**before, **after}
         if before.get(key) != after.get(key)
     ]
-
-
-def _leaves(dictionary: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in dictionary.items():
-        if isinstance(value, dict):
-            yield from _leaves(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", value

@@ -14,6 +14,7 @@ import filelock
 from keras_transformer import __version__
 from keras_transformer._utils.errors import UserError, named_file_errors
 from keras_transformer._utils.files import atomic_file
+from keras_transformer._utils.types import Path
 from keras_transformer.export.trained_model import RUN_RECIPE
 from keras_transformer.export.versions import require_loadable
 from keras_transformer.trainer.config import Recipe
@@ -61,7 +62,7 @@ class RunDirectory:
             Default True.
     """
 
-    def __init__(self, path: str | os.PathLike[str], is_writer: bool = True) -> None:
+    def __init__(self, path: Path, is_writer: bool = True) -> None:
         self.path: pathlib.Path = pathlib.Path(path)
         self.is_writer = is_writer
         self.recipe_file: pathlib.Path = self.path / RUN_RECIPE
@@ -85,20 +86,15 @@ class RunDirectory:
         """Creates the directory if necessary and locks it against other trainings.
 
         The lock is released at the end of the `with` block, or by the system if the process ends.
-
-        Raises:
-            UserError: If the directory cannot be used, or another training uses it.
         """
-        self._require_directory()
+        self._make_directory()
         if self.is_writer:
             try:
                 self._lock.acquire(timeout=0)
             except filelock.Timeout as error:
-                raise UserError(
-                    "another training is using this directory.",
-                    where=self.path,
-                    fix="Wait for it, or choose another directory with --run.",
-                ) from error
+                problem = "another training is using this directory."
+                fix = "Wait for it, or choose another directory with --run."
+                raise UserError(problem, where=self.path, fix=fix) from error
             for entry in list(self.path.iterdir()):
                 if _LEFTOVER.fullmatch(entry.name) and entry.is_dir():
                     shutil.rmtree(entry, ignore_errors=True)
@@ -109,29 +105,19 @@ class RunDirectory:
     def require_recipe(self, recipe: Recipe, force: bool = False) -> bool:
         """Returns whether the recipe differs from that of the run, in ways that are allowed.
 
-        A run that holds nothing but its recipe, for example because a corpus was missing, accepts
-        any recipe.
-
-        Args:
-            recipe: The recipe.
-            force: Whether the keys in `CHANGEABLE` may differ. Default False.
-
-        Raises:
-            UserError: If the run was started with another recipe.
+        Other differences are a `UserError`. With `force`, the keys in `CHANGEABLE` may differ. A
+        run that holds nothing but its recipe, as when a corpus was missing, accepts any recipe.
         """
-        without_work = {LOCK, RUN_RECIPE, ENVIRONMENT}
-        if not self.recipe_file.exists() or (
-            self.is_writer and {entry.name for entry in self.path.iterdir()} <= without_work
-        ):
+        if not self.recipe_file.exists():
+            return False
+        names = {entry.name for entry in self.path.iterdir()}
+        if self.is_writer and names <= {LOCK, RUN_RECIPE, ENVIRONMENT}:
             return False
         try:
             stored = load_recipe(self.recipe_file)
         except UserError as error:
-            raise UserError(
-                f"not a recipe of keras_transformer {__version__} ({error}).",
-                where=self.recipe_file,
-                fix=_FIX,
-            ) from error
+            problem = f"not a recipe of keras_transformer {__version__} ({error})."
+            raise UserError(problem, where=self.recipe_file, fix=_FIX) from error
         differences = recipe_difference(stored, recipe)
         allowed = CHANGEABLE_ALWAYS + (CHANGEABLE if force else ())
         refused = [each for each in differences if not each.key.startswith(allowed)]
@@ -141,9 +127,8 @@ class RunDirectory:
         fix = "Use the recipe that it was started with, or another directory with --run"
         if not force and all(each.key.startswith(CHANGEABLE) for each in refused):
             fix += ", or allow the change with --force"
-        raise UserError(
-            f"this run was started with another recipe: {listed}.", where=self.path, fix=f"{fix}."
-        )
+        problem = f"this run was started with another recipe: {listed}."
+        raise UserError(problem, where=self.path, fix=f"{fix}.")
 
     def store_recipe(self, recipe: Recipe) -> None:
         """Writes the recipe of the run; an earlier result is removed."""
@@ -160,11 +145,11 @@ class RunDirectory:
         except (OSError, ValueError):
             self._write(path, json.dumps(now, indent=1) + "\n")
             return
-        for name in now:
-            if first.get(name) != now[name]:
+        for name, value in now.items():
+            if first.get(name) != value:
                 say(
                     f"This run was started with {name} {first.get(name)} and is resumed with "
-                    f"{now[name]}: the last digits of its numbers may differ."
+                    f"{value}: the last digits of its numbers may differ."
                 )
 
     def has_read(self, fingerprints: Mapping[str, Any]) -> bool:
@@ -186,30 +171,25 @@ class RunDirectory:
     def require_writer(self) -> None:
         """Raises a `UserError` in a worker that does not find the files of the first worker."""
         if not self.is_writer:
-            raise UserError(
-                "the files of the first worker are not here.",
-                where=self.path,
-                fix="The run directory must be on a file system that all workers share.",
-            )
+            fix = "The run directory must be on a file system that all workers share."
+            problem = "the files of the first worker are not here."
+            raise UserError(problem, where=self.path, fix=fix)
 
     def _write(self, path: pathlib.Path, text: str) -> None:
         if self.is_writer:
             with named_file_errors(path), atomic_file(path) as file:
                 file.write(text)
 
-    def _require_directory(self) -> None:
+    def _make_directory(self) -> None:
         require_loadable(self.path)
         for place in (self.path, *self.path.parents):
             if os.path.lexists(place) and not place.is_dir():
                 raise UserError("not a directory.", where=place, fix=_FIX)
-        is_other = self.path.is_dir() and not self.recipe_file.exists()
-        if is_other and any(
-            entry.name != LOCK and not _LEFTOVER.fullmatch(entry.name)
-            for entry in self.path.iterdir()
-        ):
-            raise UserError(
-                "this directory contains files of something else.", where=self.path, fix=_FIX
-            )
+        if self.path.is_dir() and not self.recipe_file.exists():
+            names = (entry.name for entry in self.path.iterdir())
+            if any(name != LOCK and not _LEFTOVER.fullmatch(name) for name in names):
+                problem = "this directory contains files of something else."
+                raise UserError(problem, where=self.path, fix=_FIX)
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             if not os.access(self.path, os.W_OK | os.X_OK):

@@ -8,6 +8,7 @@ import dataclasses
 import functools
 import importlib
 import inspect
+import operator
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, ClassVar
@@ -26,13 +27,9 @@ Check = Callable[..., Any]
 
 
 def setting(default: Any, check: Check, **arguments: Any) -> Any:
-    """Declares a field of a section.
+    """Declares a field of a section, with its default and a check from `_utils.checks` or below.
 
-    Args:
-        default: Value of the field if a recipe does not set it.
-        check: Function of the dotted key and the value, such as those of
-            `keras_transformer._utils.checks`.
-        **arguments: Further arguments of `check`.
+    The check gets the key, the value and the further arguments.
     """
     metadata = {"check": functools.partial(check, **arguments)}
     if isinstance(default, dict):
@@ -43,42 +40,37 @@ def setting(default: Any, check: Check, **arguments: Any) -> Any:
 def or_null(check: Check) -> Check:
     """Returns a check that also allows None, which is `null` in a recipe."""
 
-    def checked(name: str, value: Any, **arguments: Any) -> Any:
+    def checked(name: str, value: Any) -> Any:
         if value is None:
             return None
         try:
-            return check(name, value, **arguments)
+            return check(name, value)
         except ArgumentError as error:
             raise ArgumentError(
-                error.argument,
-                f"null or {error.expected}",
-                error.got,
-                fix=error.fix,
-                related=error.related,
+                error.argument, f"null or {error.expected}", error.got, fix=error.fix
             ) from error
 
     return checked
 
 
-def require_registered(name: str, value: Any, registry: str, others: Iterable[str] = ()) -> str:
-    """Returns `value` if it is a name in a registry.
-
-    Args:
-        name: Dotted key of the setting.
-        value: Value of the setting.
-        registry: Place of the registry, see `load_registry`.
-        others: Names that are allowed besides.
-    """
-    return require_choice(name, value, (*load_registry(registry), *others))
+def one_of(*choices: str) -> Check:
+    """Returns a check that allows these values."""
+    return functools.partial(require_choice, choices=choices)
 
 
-def load_registry(place: str) -> Mapping[str, Any]:
-    """Returns the registry at a place such as "package.module:ATTRIBUTE".
+def registered(place: str, *others: str) -> Check:
+    """Returns a check that allows the names in the registry at a place, and other names."""
+    return lambda name, value: require_choice(name, value, (*load_registry(place), *others))
+
+
+def load_registry(place: str) -> Any:
+    """Returns the registry at a place such as "package.module:ATTRIBUTE", or what it returns.
 
     It is imported when it is needed, because some registries import TensorFlow.
     """
     module, _, attribute = place.partition(":")
-    return getattr(importlib.import_module(module), attribute)
+    registry = getattr(importlib.import_module(module), attribute)
+    return registry() if callable(registry) else registry
 
 
 def require_options(
@@ -88,14 +80,9 @@ def require_options(
     owner: str,
     taken: Iterable[str] = (),
 ) -> None:
-    """Checks that a function takes options of these names.
+    """Checks that the function or class of a variant takes the options as keyword arguments.
 
-    Args:
-        name: Key of the options.
-        options: A mapping from names to values.
-        function: Function or class that takes the options as keyword arguments.
-        owner: Name of the variant that has the options, for the message.
-        taken: Arguments of the function that are not options.
+    Messages name the variant as `owner`. The arguments in `taken` are no options.
     """
     known = set(inspect.signature(function).parameters) - set(taken)
     for option in options:
@@ -104,18 +91,15 @@ def require_options(
         require_choice(f"{name}.{option}", option, known)
 
 
-def require_list(name: str, value: Any, items: Check, **arguments: Any) -> tuple[Any, ...]:
-    """Returns `value` as a tuple if it is a list with at least one item that passes a check.
+def list_of(check: Check) -> Check:
+    """Returns a check of a list, which becomes a tuple, of one or more items that pass `check`."""
 
-    Args:
-        name: Dotted key of the setting.
-        value: Value of the setting.
-        items: Check of each item.
-        **arguments: Further arguments of `items`.
-    """
-    if not isinstance(value, list | tuple) or not value:
-        raise ArgumentError(name, "a list of names", value)
-    return tuple(items(name, item, **arguments) for item in value)
+    def checked(name: str, value: Any) -> tuple[Any, ...]:
+        if not isinstance(value, list | tuple) or not value:
+            raise ArgumentError(name, "a list of names", value)
+        return tuple(check(name, item) for item in value)
+
+    return checked
 
 
 def require_texts(name: str, value: Any) -> dict[str, str]:
@@ -130,12 +114,8 @@ def require_files(name: str, value: Any) -> tuple[str, ...]:
         return ()
     files = (value,) if isinstance(value, str) else value
     if not isinstance(files, list | tuple) or len(files) > 2:
-        raise ArgumentError(
-            name,
-            "a file or pattern, or a list of one or two",
-            value,
-            fix="For several files on a side write a pattern, such as 'train.*.en'.",
-        )
+        fix = "For several files on a side write a pattern, such as 'train.*.en'."
+        raise ArgumentError(name, "a file or pattern, or a list of one or two", value, fix=fix)
     return tuple(require_text(name, file) for file in files)
 
 
@@ -153,38 +133,31 @@ def require_file_sets(name: str, value: Any) -> dict[str, tuple[str, ...]]:
 
 def require_step_range(name: str, value: Any) -> tuple[int, int]:
     """Returns the first and the last of a range of steps."""
+    if isinstance(value, list | tuple) and len(value) == 2:
+        first, last = (require_positive_integer(name, step) for step in value)
+        if first <= last:
+            return first, last
     expected = "a list of the first and the last step, such as [100, 110]"
-    if not isinstance(value, list | tuple) or len(value) != 2:
-        raise ArgumentError(name, expected, value)
-    first, last = (require_positive_integer(name, step) for step in value)
-    if first > last:
-        raise ArgumentError(name, expected, value)
-    return first, last
+    raise ArgumentError(name, expected, value)
 
 
 def require_directory_name(name: str, value: Any) -> str:
     """Returns `value` if it can be the name of a directory on every system."""
-    require_text(name, value)
-    if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}", value):
-        expected = (
-            "the name of a directory: at most 100 letters, digits, _, - and ., not starting with - "
-            "or ."
-        )
-        raise ArgumentError(name, expected, value)
-    return value
+    if re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}", require_text(name, value)):
+        return value
+    expected = "the name of a directory: at most 100 letters, digits, _, - and ., not - or . first"
+    raise ArgumentError(name, expected, value)
 
 
 def check_fields(
     kind: type[Any], values: Mapping[str, Any], prefix: str = ""
 ) -> tuple[dict[str, Any], list[UserError]]:
-    """Returns the checked values of the fields that are declared with `setting`, and the mistakes.
+    """Returns the checked values of a dataclass's fields declared with `setting`, and the mistakes.
 
-    Args:
-        kind: The dataclass.
-        values: A mapping from names of fields; fields that are missing in it are not checked.
-        prefix: Text in front of the names of fields in mistakes, such as "training.".
+    Fields without a value are not checked. In mistakes, names of fields have the prefix.
     """
-    checked, mistakes = {}, []
+    checked: dict[str, Any] = {}
+    mistakes: list[UserError] = []
     for field in dataclasses.fields(kind):
         if field.name in values and "check" in field.metadata:
             try:
@@ -200,10 +173,8 @@ def check_fields(
 def in_section(error: UserError, section: str, keys: Iterable[str] = ()) -> UserError:
     """Returns an error of another part of the package with the dotted keys of a recipe.
 
-    Args:
-        error: An error about an argument, or located at one.
-        section: The section, or key, whose values were given to the other part.
-        keys: Names of the section's keys, by which a location is recognized as a key.
+    The other part was given the values of a section, or key. If `keys` are given, the location of
+    the error may be one of them.
 
     >>> in_section(ArgumentError("num_heads", "a positive integer", 0), "model").argument
     'model.num_heads'
@@ -215,6 +186,30 @@ def in_section(error: UserError, section: str, keys: Iterable[str] = ()) -> User
     if error.argument is None:
         return error.renamed(section)
     return error.renamed({name: f"{section}.{name}" for name in error.arguments})
+
+
+def conflict(
+    values: object, key: str, expected: str, *related: str, fix: str | None = None
+) -> ArgumentError:
+    """Returns the mistake that the value of a key does not fit those of related keys.
+
+    `values` is a section, or a recipe with dotted keys.
+    """
+    got = plain(operator.attrgetter(key)(values))
+    return ArgumentError(key, expected, got, fix=fix, related=related)
+
+
+def leaves(dictionary: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yields the dotted key and the value of everything in nested dictionaries.
+
+    >>> list(leaves({"text": {"shared": True}, "seed": 1}))
+    [('text.shared', True), ('seed', 1)]
+    """
+    for key, value in dictionary.items():
+        if isinstance(value, Mapping):
+            yield from leaves(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
 
 
 def plain(value: Any) -> Any:
@@ -235,10 +230,7 @@ class Section:
     """Base of the sections of a recipe, which check their fields when they are created.
 
     Subclasses set `key`, declare each field with `setting`, and override `conflicts` if some values
-    exclude each other.
-
-    Raises:
-        RecipeError: With all mistakes.
+    exclude each other. All mistakes are raised together as a `RecipeError`.
     """
 
     #: Key of the section in a recipe.

@@ -12,9 +12,7 @@ from typing import Any, Self
 
 
 class TrainingStopped(Exception):  # noqa: N818
-    """Raised when training was interrupted and everything up to a step is saved.
-
-    This is not an error, but there is no result either.
+    """Raised when training was interrupted and everything up to a step is saved: not an error.
 
     Args:
         step: The step at which training was saved.
@@ -38,8 +36,7 @@ class TrainingStopped(Exception):  # noqa: N818
 class TrainingFailed(RuntimeError):  # noqa: N818
     """Raised when training fails for a numerical reason, such as a loss that is not finite.
 
-    The message is one line: the step, what happened, what may help. The command line prints it
-    without a traceback and exits with code 1.
+    The command line prints its message, one line, without a traceback and exits with code 1.
     """
 
 
@@ -49,9 +46,8 @@ class StopSignal(KeyboardInterrupt):
     It is a `KeyboardInterrupt` for every signal, so that it passes handlers of errors and triggers
     cleanup.
 
-    Attributes:
-        signal: Number of the signal.
-        exit_code: Exit code of the process: 128 more than the number, as in shells.
+    Args:
+        number: Number of the signal. The exit code is 128 more, as in shells.
     """
 
     def __init__(self, number: int) -> None:
@@ -89,16 +85,6 @@ class StopRequest:
 
     Attributes:
         signal: The signal that came first, or None.
-
-    >>> with StopRequest(answer=print) as stop:
-    ...     for step in range(1, 1000):
-    ...         if step == 3:
-    ...             stop.request(signal.SIGTERM)
-    ...         if stop.signal is not None:
-    ...             break
-    Stopping after this step and saving (SIGTERM); a second signal stops at once.
-    >>> step, stop.exit_code
-    (3, 143)
     """
 
     def __init__(self, answer: Callable[[str], None] | None = None) -> None:
@@ -137,17 +123,15 @@ class StopRequest:
     def __enter__(self) -> Self:
         if threading.current_thread() is not threading.main_thread():
             return self
-        # None stands for a handler that was not installed by Python and could not be restored.
-        wanted = [
-            number for number in SIGNALS if signal.getsignal(number) not in (signal.SIG_IGN, None)
-        ]
         pipe, self._pipe_end = os.pipe()
         os.set_blocking(self._pipe_end, False)
         self._watcher = threading.Thread(target=self._watch, args=[pipe], daemon=True)
         self._watcher.start()
         self._old_wakeup = signal.set_wakeup_fd(self._pipe_end, warn_on_full_buffer=False)
-        for number in wanted:
-            self._old_handlers[number] = signal.signal(number, self._handle)
+        for number in SIGNALS:
+            # None stands for a handler that was not installed by Python and could not be restored.
+            if signal.getsignal(number) not in (signal.SIG_IGN, None):
+                self._old_handlers[number] = signal.signal(number, self._handle)
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -63,12 +63,7 @@ _LONGEST_EXAMPLE = 60
 
 
 def print_summary(result: "TrainingResult", stream: TextIO) -> None:
-    """Prints the summary: tables with rules on a terminal, plain columns elsewhere.
-
-    Args:
-        result: The result of the training.
-        stream: A text stream.
-    """
+    """Prints the summary: tables with rules on a terminal, plain columns elsewhere."""
     stream.write(render(lambda console: _print_all(result, console), stream))
     stream.flush()
 

@@ -2,31 +2,51 @@
 
 import contextlib
 import dataclasses
-import os
 import pathlib
+import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import keras
 
+from keras_transformer._utils.errors import UserError, named_file_errors
+from keras_transformer._utils.types import Path
+from keras_transformer.data.corpora.conllu import conllu_text
+from keras_transformer.export import TrainedModel, export_model, make_text_module
 from keras_transformer.export.versions import require_loadable
+from keras_transformer.inference import Evaluation, evaluate
 from keras_transformer.trainer.building import TrainingParts
+from keras_transformer.trainer.checkpoints import (
+    WEIGHTS,
+    DamagedCheckpointError,
+    assign_variables,
+    mean_weights,
+    moving_averages,
+    training_variables,
+)
 from keras_transformer.trainer.config import Recipe
 from keras_transformer.trainer.distribution import Distribution
 from keras_transformer.trainer.preparation import PreparedData, prepare_data
 from keras_transformer.trainer.progress import TrainingReport
 from keras_transformer.trainer.recipes import load_recipe
 from keras_transformer.trainer.run_directory import RunDirectory
-from keras_transformer.trainer.training_end import finish_training
-from keras_transformer.trainer.training_plan import DRY_STEPS
-from keras_transformer.trainer.training_result import TrainingResult, read_result
+from keras_transformer.trainer.training_plan import DRY_STEPS, TrainingPlan
+from keras_transformer.trainer.training_result import TrainingResult, read_result, store_result
 from keras_transformer.trainer.training_run import TrainingJob, TrainingRun
+from keras_transformer.trainer.translation_quality import TranslationQuality
+
+# Number of texts on which an export is verified.
+_EXAMPLES = 4
+
+#: Tuples of source, reference and hypothesis.
+Samples = tuple[tuple[str, str, str], ...]
 
 
 def train(
-    recipe: Recipe | Mapping[str, Any] | str | os.PathLike[str],
-    run_directory: str | os.PathLike[str],
+    recipe: Recipe | Mapping[str, Any] | Path,
+    run_directory: Path,
     *,
     dry_run: bool = False,
     force: bool = False,
@@ -40,15 +60,13 @@ def train(
         recipe: A `Recipe`, a dictionary with its keys, the path of a YAML file, or the name of a
             recipe of the package, such as "quickstart".
         run_directory: Directory of the run, which is created if it does not exist.
-        dry_run: Boolean. Whether to build everything, make two steps and keep nothing. Default
+        dry_run: Whether to build everything, make two steps and keep nothing. Default False.
+        force: Whether to resume a run whose recipe has changed in ways that allow it. Default
             False.
-        force: Boolean. Whether to resume a run whose recipe has changed in ways that allow it.
-            Default False.
         report: A `TrainingReport` for the user. Default: no output.
-        callbacks: List of Keras callbacks. `TrainingRun` describes when they are called.
-            Default: none but those of the recipe.
-        parts: The `TrainingParts` from which the training is assembled. Default: those of the
-            package.
+        callbacks: List of Keras callbacks beside those of the recipe; `TrainingRun` describes when
+            they are called. Default: none.
+        parts: The `TrainingParts` that make model and loops. Default: those of the package.
 
     Returns:
         A `TrainingResult`; None in workers other than the first.
@@ -63,10 +81,11 @@ def train(
     elif not isinstance(recipe, Recipe):
         recipe = load_recipe(recipe)
     report, parts = report or TrainingReport(), parts or TrainingParts()
-    with (
-        parts.make_stop_request(report.say) as stop,
-        _path_of_run(run_directory, dry_run) as path,
-    ):
+    with parts.make_stop_request(report.say) as stop, contextlib.ExitStack() as stack:
+        path = pathlib.Path(run_directory)
+        if dry_run:
+            temporary = tempfile.TemporaryDirectory(prefix="dry_run_")
+            path = pathlib.Path(stack.enter_context(temporary), "run")
         with stop.stop_at_once():
             distribution = Distribution(recipe.training.distribution)
         if not distribution.is_chief:
@@ -75,59 +94,179 @@ def train(
         run = RunDirectory(path, is_writer=distribution.is_chief or dry_run)
         with distribution.report_lost_workers(), run:
             with stop.stop_at_once():
-                prepared = _prepare(recipe, run, distribution, report, force)
+                if recipe.export.enabled and recipe.export.to:
+                    require_loadable(pathlib.Path(recipe.export.to))
+                with distribution.chief_first():
+                    prepared = _prepare(recipe, run, report, force)
                 if isinstance(prepared, TrainingResult):
                     report.end(prepared)
                     return prepared
-                data = prepared
                 if dry_run:
-                    texts = data.validation_texts[:DRY_STEPS]
-                    data = dataclasses.replace(data, validation_texts=texts, tests={})
+                    texts = prepared.validation_texts[:DRY_STEPS]
+                    prepared = dataclasses.replace(prepared, validation_texts=texts, tests={})
                 report.stage("Building the model")
                 # Here, so that a run without a checkpoint starts with the weights of a new run.
                 parts.set_seed(recipe)
-                job = TrainingJob(recipe, run, distribution, data, report, stop, parts, dry_run)
+                job = TrainingJob(recipe, run, distribution, prepared, report, stop, parts, dry_run)
                 training = TrainingRun(job, callbacks)
-            with contextlib.closing(training):
+            with contextlib.closing(training.loggers):
                 with stop.stop_at_once():
                     training.resume()
                 training.run_steps()
                 with stop.stop_at_once():
-                    result = finish_training(training)
+                    result = _finish(training)
     if result is not None:
         report.end(result)
     return result
 
 
-@contextlib.contextmanager
-def _path_of_run(run_directory: str | os.PathLike[str], dry_run: bool) -> Iterator[pathlib.Path]:
-    """Yields the directory of the run; that of a dry run is removed afterwards."""
-    if not dry_run:
-        yield pathlib.Path(run_directory)
-        return
-    with tempfile.TemporaryDirectory(prefix="dry_run_") as directory:
-        yield pathlib.Path(directory, "run")
-
-
 def _prepare(
-    recipe: Recipe,
-    run: RunDirectory,
-    distribution: Distribution,
-    report: TrainingReport,
-    force: bool,
+    recipe: Recipe, run: RunDirectory, report: TrainingReport, force: bool
 ) -> PreparedData | TrainingResult:
     """Locks the run directory and prepares the data; returns the result if the run is finished."""
-    if recipe.export.enabled and recipe.export.to:
-        require_loadable(pathlib.Path(recipe.export.to))
-    with distribution.chief_first():
-        run.lock()
-        is_changed = run.require_recipe(recipe, force)
-        if run.result.exists() and not is_changed:
-            report.say(
-                f"{run.path}: this run is finished. To train longer, give --force and more steps "
-                "with --set; to train again, another directory with --run."
+    run.lock()
+    is_changed = run.require_recipe(recipe, force)
+    if run.result.exists() and not is_changed:
+        report.say(
+            f"{run.path}: this run is finished. To train longer, give --force and more steps with "
+            "--set; to train again, another directory with --run."
+        )
+        return read_result(run.result)
+    run.store_recipe(recipe)
+    run.store_environment(report.say)
+    return prepare_data(recipe, run, report)
+
+
+def _finish(training: TrainingRun) -> TrainingResult | None:
+    """Sets the final weights, evaluates and exports them, and stores the result."""
+    start = time.perf_counter()
+    job, model = training.job, training.model
+    # All workers wait until the first one has saved the last step.
+    job.distribution.sum_over_workers(0)
+    if not job.is_dry_run:
+        _set_final_weights(training)
+    # Callbacks see the final weights, and may still change them.
+    training.notify("on_train_end")
+    validation: dict[str, float] = {}
+    if training.validation is not None:
+        job.report.busy("Evaluating the final weights")
+        validation = training.validation.measure(DRY_STEPS if job.is_dry_run else None)
+    if not job.distribution.is_chief:
+        return None
+    tests: dict[str, Evaluation] = {}
+    samples: Samples = ()
+    if training.quality is not None:
+        if job.recipe.evaluation.sentences and job.data.validation_texts:
+            validation |= training.quality.measure()
+            samples = training.quality.samples(job.recipe.evaluation.show)
+        tests, test_samples = _evaluate_tests(job, training.quality)
+        samples = test_samples or samples
+    test_metrics = {name: test.metrics for name, test in tests.items()}
+    trained = TrainedModel(
+        model,
+        job.data.tokenizers,
+        recipe=job.recipe.to_dictionary(),
+        quality={"validation": validation, "tests": test_metrics},
+        examples=tuple(texts[0] for texts in job.data.validation_texts[:_EXAMPLES]),
+    )
+    export = None
+    if not job.is_dry_run:
+        export = _save_and_export(job, trained)
+    elif training.quality is None:  # otherwise an evaluation has traced most of an export
+        text_module = make_text_module(trained, job.recipe.evaluation.search_settings())
+        for function in text_module.functions.values():
+            function.concrete  # noqa: B018 (the property traces)
+    steps = training.loop.steps_done
+    planned_steps = TrainingPlan.for_recipe(job.recipe, len(job.data.batches)).total_steps
+    call = training.last_call
+    result = TrainingResult(
+        name=job.recipe.name,
+        run_directory=job.directory.path,
+        steps=steps,
+        epochs=training.plan.epoch(steps),
+        seconds=training.state.seconds + time.perf_counter() - start,
+        parameters=model.count_params(),
+        tensorboard=job.directory.tensorboard,
+        validation=validation,
+        best=training.state.best,
+        best_step=training.state.best_step,
+        tests=tests,
+        samples=samples,
+        export=export,
+        stopped_by=training.stopped_by,
+        resumed_from=training.resumed_from,
+        traces=training.loop.traces,
+        tokens_per_second=call and call.tokens / call.seconds,
+        planned_steps=planned_steps,
+        planned_seconds=call and planned_steps * call.seconds / call.steps,
+        is_dry_run=job.is_dry_run,
+    )
+    store_result(job.directory.result, result)
+    return result
+
+
+def _set_final_weights(training: TrainingRun) -> None:
+    """Sets the weights that the recipe's `checkpoints.final` asks for."""
+    job, checkpoints, best_step = training.job, training.checkpoints, training.state.best_step
+    section, variables = job.recipe.checkpoints, training_variables(training.model)
+    weights = {name: each for name, each in variables.items() if name.startswith(f"{WEIGHTS}/")}
+    if section.final == "last":
+        return
+    job.report.busy("Setting the final weights")
+    if section.final == "ema":
+        with moving_averages(training.model):
+            values = {name: variable.numpy() for name, variable in weights.items()}
+    elif section.final == "best" and best_step is not None:
+        try:
+            values = checkpoints.read(best_step).tensors(f"{WEIGHTS}/")
+        except DamagedCheckpointError as error:
+            fix = (
+                "To use others, give --force and --set checkpoints.final=average or last; to train "
+                "again, give another directory with --run."
             )
-            return read_result(run.result)
-        run.store_recipe(recipe)
-        run.store_environment(report.say)
-        return prepare_data(recipe, run, report)
+            raise UserError(f"{error} It held the best weights.", fix=fix) from error
+    else:
+        undamaged = []
+        for step in checkpoints.latest_regular(section.average):
+            try:
+                undamaged.append(checkpoints.read(step))
+            except DamagedCheckpointError as error:
+                job.report.say(f"{error} It is left out of the average.")
+        values = mean_weights(undamaged)
+    assign_variables(weights, values, job.directory.checkpoints)
+
+
+def _evaluate_tests(
+    job: TrainingJob, quality: TranslationQuality
+) -> tuple[dict[str, Evaluation], Samples]:
+    """Returns the `Evaluation` of each test corpus, and samples of the first one to show."""
+    tests: dict[str, Evaluation] = {}
+    samples: Samples = ()
+    section = job.recipe.evaluation
+    for name, pairs in job.data.tests.items():
+        job.report.busy(f"Translating {name}")
+        sources, references = map(list, zip(*pairs, strict=True))
+        tests[name] = evaluate(
+            quality.text_model, sources, references, bleu_tokens=section.bleu_tokens
+        )
+        if not samples:
+            hypotheses = quality.translate(sources[: section.show])
+            texts = map(conllu_text, sources)
+            samples = tuple(zip(texts, references, hypotheses, strict=False))
+    return tests, samples
+
+
+def _save_and_export(job: TrainingJob, trained: TrainedModel) -> pathlib.Path | None:
+    """Saves the model in the run directory and exports it; returns the directory of the export."""
+    directory, section = job.directory, job.recipe.export
+    job.report.busy("Saving the model")
+    shutil.rmtree(directory.model, ignore_errors=True)  # of an interrupted end
+    with named_file_errors(directory.model):
+        trained.save(directory.path)
+    if not section.enabled:
+        return None
+    job.report.busy("Exporting")
+    target = pathlib.Path(section.to or directory.export, job.recipe.name)
+    search = job.recipe.evaluation.search_settings()
+    with named_file_errors(target):
+        return export_model(trained, target, search=search, weights=section.weights)

@@ -43,10 +43,6 @@ class TokenStatistics:
         cross_entropy: Sum of the cross-entropy without label smoothing.
         correct: Number of tokens that were predicted correctly.
         tokens: Number of tokens that are not padding.
-
-    >>> one = TokenStatistics(loss=3.0, cross_entropy=2.0, correct=1.0, tokens=2.0)
-    >>> (one + TokenStatistics()).logs()
-    {'loss': 1.5, 'accuracy': 0.5, 'perplexity': 2.718281828459045}
     """
 
     loss: float = 0.0
@@ -100,11 +96,8 @@ _ROW = _SUMS + 3
 class Replicas:
     """The replicas of the `tf.distribute` strategy in whose scope this object is created.
 
-    Without a strategy there is one replica and no overhead.
-
-    Attributes:
-        strategy: The strategy.
-        count: Number of devices, of all workers together, over which each batch is spread.
+    Without a strategy there is one replica and no overhead. `count` is the number of devices, of
+    all workers together, over which each batch is spread.
     """
 
     def __init__(self) -> None:
@@ -112,12 +105,7 @@ class Replicas:
         self.count: int = self.strategy.num_replicas_in_sync
 
     def iterate(self, batches: Batches, start: tuple[int, int] = (0, 0)) -> Iterator[Any]:
-        """Returns an endless iterator over `Batches`; each replica gets its part of each batch.
-
-        Args:
-            batches: The batches.
-            start: Epoch and number of the first batch.
-        """
+        """Returns an endless iterator over all replicas' parts of batches from epoch and number."""
         if self.count == 1:
             return iter(batches.dataset(start=start))
 
@@ -188,8 +176,6 @@ class TrainingLoop:
         steps_done: Number of steps made.
         traces: Number of times that the forward pass was traced: once, whatever the shapes.
 
-    Example:
-
     >>> import keras, tempfile
     >>> from keras_transformer import TokenCrossEntropy, Transformer
     >>> from keras_transformer.data import MemoryCorpus, PairBatches, choose_buckets
@@ -214,20 +200,19 @@ class TrainingLoop:
         jit_compile: bool = False,
         consistency: float = 0.0,
     ) -> None:
-        if not isinstance(getattr(model, "loss", None), TokenCrossEntropy):
+        if not isinstance(loss := getattr(model, "loss", None), TokenCrossEntropy):
             raise ValueError(
-                "The model must be compiled with a `TokenCrossEntropy`; got the loss "
-                f"{getattr(model, 'loss', None)!r}. Call model.compile(optimizer, "
-                "TokenCrossEntropy()) first."
+                f"The model must be compiled with a `TokenCrossEntropy`; got the loss {loss!r}. "
+                "Call model.compile(optimizer, TokenCrossEntropy()) first."
             )
         self.model = model
         self.batches = batches
         self.optimizer: keras.optimizers.Optimizer = model.optimizer
-        self.loss: TokenCrossEntropy = model.loss
-        self.accumulate = require_positive_integer("accumulate", accumulate)
-        self.consistency = require_not_negative("consistency", consistency)
-        self.traces = 0
-        self.steps_done = 0
+        self.loss: TokenCrossEntropy = loss
+        self.accumulate: int = require_positive_integer("accumulate", accumulate)
+        self.consistency: float = require_not_negative("consistency", consistency)
+        self.traces: int = 0
+        self.steps_done: int = 0
         self._replicas = Replicas()
         self._iterator: Iterator[Any] | None = None
         self._replicas.disable_gradient_reduction(self.optimizer)
@@ -250,9 +235,8 @@ class TrainingLoop:
     def run(self, steps: int) -> list[StepRecord]:
         """Makes a number of steps and returns a `StepRecord` of each.
 
-        Raises:
-            TrainingFailed: If a loss or a gradient is not finite. The weights are those before that
-                step.
+        If a loss or a gradient is not finite, `TrainingFailed` is raised, and the weights are those
+        before that step.
         """
         if self._iterator is None:
             self._iterator = self._replicas.iterate(self.batches, self.position(self.steps_done))
@@ -272,8 +256,7 @@ class TrainingLoop:
         epoch, batch = self.position(record.number - 1)
         last_epoch, last_batch = divmod(record.number * self.accumulate - 1, len(self.batches))
         last = "" if self.accumulate == 1 else f" to {last_batch}"
-        if last_epoch > epoch:
-            last += f" of epoch {last_epoch}"
+        last += f" of epoch {last_epoch}" if last_epoch > epoch else ""
         cause = "loss" if not np.isfinite(record.statistics.loss) else "gradient"
         raise TrainingFailed(
             f"The {cause} of step {record.number} is not finite (epoch {epoch}, batch "
@@ -312,10 +295,7 @@ class TrainingLoop:
         return row, is_finite
 
     def _gradients_of_batches(self, batches: list[Any]) -> tuple[Any, tf.Tensor, tf.Tensor]:
-        """Returns gradients, row of metrics, and whether the step can be made.
-
-        All are sums over the batches of the step and over all replicas.
-        """
+        """Returns gradients and metrics summed over all replicas, and whether they are finite."""
         tokens = self._replicas.sum(
             tf.add_n([count_tokens(self.loss, labels) for _, labels in batches])
         )
@@ -378,11 +358,7 @@ class ValidationLoop:
         self._sum_batches = tf.function(self._trace, autograph=False)
 
     def measure(self, max_batches: int | None = None) -> dict[str, float]:
-        """Returns "loss", "accuracy" and "perplexity" over all tokens.
-
-        Args:
-            max_batches: Integer. Largest number of batches to read. Default: all.
-        """
+        """Returns "loss", "accuracy" and "perplexity" over all tokens of at most `max_batches`."""
         iterator = self._replicas.iterate(self.batches)
         count = min(len(self.batches), max_batches or len(self.batches))
         sums = self._sum_batches(iterator, tf.constant(count))

@@ -24,13 +24,6 @@ class TrainingPlan:
         evaluate_every: Number of steps between evaluations; the last step is evaluated, too.
         save_every: Number of steps between checkpoints; the last step is saved, too.
         profile: Steps after which the profiler starts and stops, or empty.
-
-    >>> plan = TrainingPlan(
-    ...     total_steps=10, epoch_batches=8, accumulate=2, log_every=3, evaluate_every=100,
-    ...     save_every=5,
-    ... )
-    >>> [plan.next_event(step) for step in range(10)]
-    [3, 3, 3, 4, 5, 6, 8, 8, 9, 10]
     """
 
     total_steps: int
@@ -43,15 +36,9 @@ class TrainingPlan:
 
     @classmethod
     def for_recipe(cls, recipe: "Recipe", epoch_batches: int, max_steps: int | None = None) -> Self:
-        """Returns the plan of a recipe.
+        """Returns the plan of a recipe with this number of batches in an epoch.
 
-        Args:
-            recipe: The `Recipe`.
-            epoch_batches: Number of batches of an epoch.
-            max_steps: Maximum number of steps. Default: None, for as many as the recipe says.
-
-        Raises:
-            ArgumentError: If training would end within the warm-up of a schedule that ends with it.
+        Training that would end within the warm-up of a schedule with an end is an `ArgumentError`.
         """
         accumulate, training = recipe.batches.accumulate, recipe.training
         total = training.steps

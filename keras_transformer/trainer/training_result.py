@@ -79,7 +79,9 @@ def read_result(path: pathlib.Path) -> TrainingResult:
         content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         content |= {name: content[name] and pathlib.Path(content[name]) for name in _PATHS}
         content["samples"] = tuple(map(tuple, content["samples"]))
-        content["tests"] = {name: _read_evaluation(test) for name, test in content["tests"].items()}
+        for name, test in content["tests"].items():
+            test["worst"] = tuple(PoorSentence(**sentence) for sentence in test["worst"])
+            content["tests"][name] = Evaluation(**test)
         return TrainingResult(**content)
     except (ValueError, TypeError, KeyError) as error:
         raise UserError(
@@ -87,8 +89,3 @@ def read_result(path: pathlib.Path) -> TrainingResult:
             where=path,
             fix="Remove the file and run the same command to write it again.",
         ) from error
-
-
-def _read_evaluation(content: dict[str, Any]) -> Evaluation:
-    worst = tuple(PoorSentence(**sentence) for sentence in content["worst"])
-    return Evaluation(**{**content, "worst": worst})

@@ -27,7 +27,7 @@ from keras_transformer.trainer.progress import TrainingReport
 from keras_transformer.trainer.run_directory import RunDirectory
 from keras_transformer.trainer.signals import StopRequest, TrainingFailed, TrainingStopped
 from keras_transformer.trainer.summary import metric_phrase
-from keras_transformer.trainer.training_loop import ValidationLoop
+from keras_transformer.trainer.training_loop import TrainingLoop, ValidationLoop
 from keras_transformer.trainer.training_plan import DRY_STEPS, TrainingPlan
 from keras_transformer.trainer.training_state import TrainingState, TrainingWindow
 from keras_transformer.trainer.translation_quality import TranslationQuality
@@ -35,18 +35,7 @@ from keras_transformer.trainer.translation_quality import TranslationQuality
 
 @dataclasses.dataclass(frozen=True)
 class TrainingJob:
-    """Everything that a training run is given.
-
-    Attributes:
-        recipe: The recipe.
-        directory: The locked directory of the run.
-        distribution: The devices.
-        data: The prepared data.
-        report: The report to the user.
-        stop: The request to stop, which a signal makes.
-        parts: Factories of model and loops.
-        is_dry_run: Whether only `DRY_STEPS` steps are made.
-    """
+    """Everything that a training run is given; a dry run makes only `DRY_STEPS` steps."""
 
     recipe: Recipe
     directory: RunDirectory
@@ -95,22 +84,21 @@ class TrainingRun:
         self.job = job
         recipe, directory, data = job.recipe, job.directory, job.data
         max_steps = DRY_STEPS if job.is_dry_run else None
-        self.plan = TrainingPlan.for_recipe(recipe, len(data.batches), max_steps)
+        self.plan: TrainingPlan = TrainingPlan.for_recipe(recipe, len(data.batches), max_steps)
         self.validation: ValidationLoop | None = None
         # Only model and loops are made in the scope: there, all workers create the same variables
         # together, and would wait for each other.
         with job.distribution.scope():
             self.model: keras.Model = job.parts.make_model(recipe, data.tokenizers)
-            self.loop = job.parts.make_training_loop(
+            self.loop: TrainingLoop = job.parts.make_training_loop(
                 recipe, self.model, data.batches, self.plan.total_steps
             )
             if data.validation_batches is not None:
-                self.validation = job.parts.make_validation_loop(
-                    self.model, data.validation_batches
-                )
+                batches = data.validation_batches
+                self.validation = job.parts.make_validation_loop(self.model, batches)
         self.quality: TranslationQuality | None = None
         self.callbacks: list[keras.callbacks.Callback] = []
-        self.loggers = LoggerGroup((), directory.path)
+        self.loggers: LoggerGroup = LoggerGroup((), directory.path)
         if job.distribution.is_chief:
             self.loggers = LoggerGroup.for_run(
                 directory.path, directory.path.name, recipe.training.loggers
@@ -125,10 +113,10 @@ class TrainingRun:
             callback.set_model(self.model)
             if isinstance(callback, LoggingCallback):
                 callback.count_steps = lambda: self.loop.steps_done
-        self.checkpoints = Checkpoints(
+        self.checkpoints: Checkpoints = Checkpoints(
             directory.checkpoints, recipe.checkpoints.keep, job.distribution.is_chief
         )
-        self.state = TrainingState()
+        self.state: TrainingState = TrainingState()
         #: Step from which the run was resumed, or None.
         self.resumed_from: int | None = None
         #: Timing of the last call of the loop; None if it included tracing.
@@ -139,10 +127,6 @@ class TrainingRun:
         # Since the last point of the training curves.
         self._tokens = self._seconds = 0.0
 
-    def close(self) -> None:
-        """Closes the logs."""
-        self.loggers.close()
-
     # Checkpoints.
 
     def resume(self) -> None:
@@ -151,18 +135,15 @@ class TrainingRun:
         checkpoint = self.checkpoints.newest(job.report.say)
         step = checkpoint.step if checkpoint else 0
         if job.distribution.sum_over_workers(step) != step * job.distribution.workers:
-            raise UserError(
-                "the workers do not see the same checkpoints.",
-                where=job.directory.checkpoints,
-                fix="The run directory must be on a file system that all workers share.",
-            )
+            fix = "The run directory must be on a file system that all workers share."
+            problem = "the workers do not see the same checkpoints."
+            raise UserError(problem, where=job.directory.checkpoints, fix=fix)
         log_sizes: dict[str, int] = {}
         if checkpoint:
             for name, fingerprint in job.data.fingerprints().items():
                 if checkpoint.state["data"].get(name) != fingerprint:
                     raise UserError(
-                        f"this checkpoint was made with other {name} batches than the files of the "
-                        "recipe give now.",
+                        f"made with other {name} batches than the files of the recipe give now.",
                         where=checkpoint.path,
                         fix="Restore the files, or start a new run in another directory.",
                     )
@@ -185,13 +166,11 @@ class TrainingRun:
                 f"The weights of step {step:,}, the best so far, were not kept. The best of the "
                 "following evaluations will be used."
             )
-            self.state.forget_best()
+            self.state.best, self.state.best_step = None, None
+            self.state.evaluations_since_best = 0
 
     def save(self, is_regular: bool = True) -> None:
-        """Writes a checkpoint of the current step, unless there is one.
-
-        `is_regular` tells whether every run of the recipe makes this checkpoint.
-        """
+        """Writes a checkpoint of the current step, regular if every run of the recipe makes it."""
         if not self.job.distribution.is_chief:
             return
         self.job.report.busy("Saving")

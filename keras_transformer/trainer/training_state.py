@@ -52,14 +52,9 @@ class TrainingWindow:
 class TrainingState:
     """Running means, the best evaluation and the time of a training run.
 
-    Attributes:
-        window: Means since the last point of the training curves.
-        epoch_window: Means since the beginning of the epoch.
-        epoch_validation: Metrics of the last evaluation in the epoch; empty if there was none.
-        best: Metrics of the best evaluation so far; None before the first.
-        best_step: Step of the best evaluation.
-        evaluations_since_best: Number of evaluations since the best one.
-        seconds: Time that training has taken, without the time between interruption and resumption.
+    `window` has the means since the last point of the training curves, `epoch_window` those of the
+    epoch, `epoch_validation` the metrics of the last evaluation in it. `seconds` leaves out the
+    time between interruption and resumption.
     """
 
     window: TrainingWindow = dataclasses.field(default_factory=TrainingWindow)
@@ -105,7 +100,3 @@ class TrainingState:
             return True
         self.evaluations_since_best += 1
         return False
-
-    def forget_best(self) -> None:
-        """Removes the best evaluation."""
-        self.best, self.best_step, self.evaluations_since_best = None, None, 0

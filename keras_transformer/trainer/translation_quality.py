@@ -41,17 +41,11 @@ class TranslationQuality(keras.callbacks.Callback):
         evaluation: The last `Evaluation`; None before the first.
         hypotheses: The last translations, a list of strings; None before the first.
 
-    >>> from keras_transformer import Transformer
-    >>> from keras_transformer.decoding import GreedySearch, LengthLimits
-    >>> from keras_transformer.text import ByteTokenizer
-    >>> model = Transformer.from_size(
-    ...     "tiny", vocabulary_size=260, hidden_dim=16, num_encoder_layers=1, num_decoder_layers=1
-    ... )
-    >>> search = GreedySearch(lengths=LengthLimits(maximum=5))
-    >>> quality = TranslationQuality(ByteTokenizer(), ["ja"], ["yes"], search)
-    >>> quality.set_model(model)
-    >>> sorted(quality.measure())
-    ['bleu', 'chrf', 'exact_match']
+    ```python
+    quality = TranslationQuality(tokenizers, ["ja", "nein"], ["yes", "no"])
+    callbacks = [quality, TrainingScalars("logs")]
+    model.fit(batches.dataset(), validation_data=validation.dataset(), callbacks=callbacks)
+    ```
     """
 
     model: Any
@@ -66,15 +60,11 @@ class TranslationQuality(keras.callbacks.Callback):
     ) -> None:
         super().__init__()
         if isinstance(sources, str) or isinstance(references, str):
-            raise ValueError(
-                f"`sources` and `references` must be lists of texts; got {sources!r} and "
-                f"{references!r}."
-            )
+            given = f"{sources!r} and {references!r}"
+            raise ValueError(f"`sources` and `references` must be lists of texts; got {given}.")
         if len(sources) != len(references) or not len(sources):
-            raise UserError(
-                "There must be as many sources as references, at least one; got "
-                f"{len(sources):,} sources, {len(references):,} references."
-            )
+            given = f"{len(sources):,} sources, {len(references):,} references"
+            raise UserError(f"There must be as many sources as references, not 0; got {given}.")
         is_single = isinstance(tokenizers, Tokenizer)
         self.tokenizers: TokenizerPair = TokenizerPair(tokenizers) if is_single else tokenizers
         self.sources: list[str] = list(sources)

@@ -36,9 +36,7 @@ def test_export_without_a_run_exits_with_2(tmp_path, capsys):
         assert "no trained model here" in capsys.readouterr().err
 
 
-def test_export_with_a_search_against_the_recipe_exits_with_2(
-    phrases_run, tmp_path, capsys
-):
+def test_export_with_a_search_against_the_recipe_exits_with_2(phrases_run, tmp_path, capsys):
     """Each of them is valid alone."""
     recipe = {"evaluation": {"search": {"max_length": 10}}}
     dataclasses.replace(TrainedModel.load(phrases_run), recipe=recipe).save(tmp_path)

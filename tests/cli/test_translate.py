@@ -175,9 +175,7 @@ def test_draw_of_blank_translations_reports_it(folder, capsys):
         ),
     ],
 )
-def test_translate_mistakes_are_one_line(
-    folder, phrases_export, capsys, arguments, message
-):
+def test_translate_mistakes_are_one_line(folder, phrases_export, capsys, arguments, message):
     (folder / "latin1.de").write_bytes("ja\nGrüße\n".encode("latin-1"))
     (folder / "utf16.de").write_bytes("ja\n".encode("utf-16"))
     (folder / "old_mac.de").write_bytes(b"ja\rnein\r")

@@ -1,9 +1,14 @@
 """Loggers of training runs, one a file. Importing this package imports no TensorFlow."""
 
 from keras_transformer._utils.registry import import_members
-from keras_transformer.trainer.loggers.group import LoggerGroup
 from keras_transformer.trainer.loggers.jsonl import JsonlLogger
-from keras_transformer.trainer.loggers.logger import LOGGERS, Logger, as_logger, register_logger
+from keras_transformer.trainer.loggers.logger import (
+    LOGGERS,
+    Logger,
+    LoggerGroup,
+    as_logger,
+    register_logger,
+)
 from keras_transformer.trainer.loggers.tensorboard import TensorBoardLogger
 
 import_members(__name__, __path__)

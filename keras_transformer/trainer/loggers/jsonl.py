@@ -1,12 +1,12 @@
 """Metrics as JSON lines."""
 
 import json
-import os
 import pathlib
 from collections.abc import Iterable, Mapping
 from typing import Self
 
 from keras_transformer._utils.errors import named_file_errors
+from keras_transformer._utils.types import Path
 from keras_transformer.trainer.loggers.logger import Logger, register_logger
 
 METRICS_FILE = "metrics.jsonl"
@@ -30,7 +30,7 @@ class JsonlLogger(Logger):
     {"split": "train", "step": 50, "epoch": 0.5, "loss": 2.5}
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: Path) -> None:
         self.path: pathlib.Path = pathlib.Path(path)
 
     @classmethod

@@ -1,4 +1,4 @@
-"""Registry and interface of the loggers that receive what a training run reports.
+"""Registry and interface of the loggers of training runs, and all loggers of one run.
 
 A new destination is one file in this folder, found automatically:
 
@@ -18,9 +18,11 @@ import abc
 import os
 import pathlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from keras_transformer._utils.errors import named_file_errors
 from keras_transformer._utils.registry import Kind, register
+from keras_transformer._utils.types import Path
 
 #: The registered loggers by name.
 LOGGERS: dict[str, type["Logger"]] = {}
@@ -47,12 +49,7 @@ class Logger(abc.ABC):
     @classmethod
     @abc.abstractmethod
     def for_run(cls, run_directory: pathlib.Path, name: str) -> Self:
-        """Returns the logger of a run, which may have been started before.
-
-        Args:
-            run_directory: Directory of the run.
-            name: Name of the run.
-        """
+        """Returns the logger of a run with this directory and name, which may be a resumed one."""
 
     @abc.abstractmethod
     def log_metrics(
@@ -109,10 +106,101 @@ class Logger(abc.ABC):
         return ()
 
 
-def as_logger(destination: Logger | str | os.PathLike[str]) -> Logger:
+def as_logger(destination: Logger | Path) -> Logger:
     """Returns a `Logger` as it is, and a `TensorBoardLogger` for the path of a directory."""
     if isinstance(destination, Logger):
         return destination
     from keras_transformer.trainer.loggers.tensorboard import TensorBoardLogger
 
     return TensorBoardLogger(destination)
+
+
+def _forwarded(method: str) -> Callable[..., None]:
+    """Returns a method that calls the method of this name of each logger of a group."""
+
+    def forward(group: "LoggerGroup", *args: Any, **kwargs: Any) -> None:
+        for logger in group.loggers:
+            getattr(logger, method)(*args, **kwargs)
+
+    return forward
+
+
+class LoggerGroup(Logger):
+    """Logger that forwards everything to several loggers of one run.
+
+    Args:
+        loggers: The loggers.
+        run_directory: Directory of the run, to which names of files are relative.
+    """
+
+    def __init__(self, loggers: Sequence[Logger], run_directory: pathlib.Path) -> None:
+        self.loggers: tuple[Logger, ...] = tuple(loggers)
+        self.run_directory = run_directory
+        # Names of the files at the last checkpoint, also those of loggers that the recipe no longer
+        # has.
+        self._resumed: set[str] = set()
+
+    @classmethod
+    def for_run(
+        cls, run_directory: pathlib.Path, name: str, names: Sequence[str] = ("jsonl", "tensorboard")
+    ) -> Self:
+        return cls([LOGGERS[each].for_run(run_directory, name) for each in names], run_directory)
+
+    def log_metrics(
+        self, split: str, step: int, metrics: Mapping[str, float], epoch: float | None = None
+    ) -> None:
+        for logger in self.loggers:
+            logger.log_metrics(split, step, metrics, epoch)
+
+    if not TYPE_CHECKING:  # the types are those of `Logger`
+        log_text = _forwarded("log_text")
+        log_images = _forwarded("log_images")
+        log_histogram = _forwarded("log_histogram")
+        log_hyperparameters = _forwarded("log_hyperparameters")
+        finish = _forwarded("finish")
+        flush = _forwarded("flush")
+        close = _forwarded("close")
+
+    def files(self) -> Iterable[pathlib.Path]:
+        return [path for logger in self.loggers for path in logger.files()]
+
+    def file_sizes(self) -> dict[str, int]:
+        """Flushes all loggers and returns the size of each file, by its path in the run directory.
+
+        The files are on the disk to these sizes when this returns, so a checkpoint may rely on it.
+        """
+        self.flush()
+        names = [self._name(path) for path in self.files()]
+        others = sorted(self._resumed.difference(names))
+        names += [name for name in others if (self.run_directory / name).is_file()]
+        return {name: _size_on_disk(self.run_directory / name) for name in names}
+
+    def truncate(self, sizes: Mapping[str, int], say: Callable[[str], None] = print) -> None:
+        """Cuts all files to the sizes that `file_sizes` returned; newer files are removed.
+
+        A killed run has logged more than its last checkpoint records. Everything after that
+        checkpoint is logged again when the run is resumed. Lost logs are reported with `say`.
+        """
+        self._resumed = set(sizes)
+        for path in self.files():
+            if self._name(path) not in sizes:
+                path.unlink()
+        for name, size in sizes.items():
+            path = self.run_directory / name
+            left = path.stat().st_size if path.is_file() else 0
+            if left > size:
+                os.truncate(path, size)
+            elif left < size:
+                say(
+                    f"{path}: had {size:,} bytes at the checkpoint, and has {left:,} now. The "
+                    "missing logs are lost; training is not affected."
+                )
+
+    def _name(self, path: pathlib.Path) -> str:
+        return str(path.relative_to(self.run_directory))
+
+
+def _size_on_disk(path: pathlib.Path) -> int:
+    with named_file_errors(path), path.open("rb") as file:
+        os.fsync(file.fileno())
+        return os.fstat(file.fileno()).st_size

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from keras_transformer._utils.errors import named_file_errors
+from keras_transformer._utils.types import Path
 from keras_transformer.trainer.loggers.logger import VALIDATION, Logger, register_logger
 
 if TYPE_CHECKING:
@@ -19,34 +20,14 @@ _FLUSH_MILLISECONDS = 10_000
 _WRITERS: dict[str, "tf.summary.SummaryWriter"] = {}
 
 
-def event_writer(directory: str | os.PathLike[str]) -> "tf.summary.SummaryWriter":
-    """Returns the summary writer of a directory; all callers share one writer and one file.
-
-    >>> import tempfile
-    >>> directory = tempfile.mkdtemp()
-    >>> event_writer(directory) is event_writer(directory + "/.")
-    True
-    >>> close_all()
-    """
+def event_writer(directory: Path) -> "tf.summary.SummaryWriter":
+    """Returns the summary writer of a directory; all callers share one writer and one file."""
     import tensorflow as tf
 
     path = os.path.realpath(directory)
     if path not in _WRITERS:
         _WRITERS[path] = tf.summary.create_file_writer(path, flush_millis=_FLUSH_MILLISECONDS)
     return _WRITERS[path]
-
-
-def flush_all() -> None:
-    """Writes all events logged so far to disk. After that, event files only grow."""
-    for writer in _WRITERS.values():
-        writer.flush()
-
-
-def close_all() -> None:
-    """Closes all event files. Later events of the same directory go to a new file."""
-    while _WRITERS:
-        _, writer = _WRITERS.popitem()
-        writer.close()
 
 
 @register_logger("tensorboard")
@@ -60,7 +41,7 @@ class TensorBoardLogger(Logger):
         log_dir: The directory that is given to TensorBoard, or one of many inside it.
     """
 
-    def __init__(self, log_dir: str | os.PathLike[str]) -> None:
+    def __init__(self, log_dir: Path) -> None:
         self.log_dir: pathlib.Path = pathlib.Path(log_dir)
 
     @classmethod
@@ -70,33 +51,29 @@ class TensorBoardLogger(Logger):
     def log_metrics(
         self, split: str, step: int, metrics: Mapping[str, float], epoch: float | None = None
     ) -> None:
-        import tensorflow as tf
-
         # TensorBoard stores float32: a larger number, such as an exploded perplexity, is infinite.
-        with self._writing(split, step), np.errstate(over="ignore"):
+        with self._writing(split, step) as summary, np.errstate(over="ignore"):
             for name, value in metrics.items():
-                tf.summary.scalar(name, np.float32(value))
+                summary.scalar(name, np.float32(value))
 
     def log_text(self, split: str, step: int, name: str, markdown: str) -> None:
-        import tensorflow as tf
-
-        with self._writing(split, step):
-            tf.summary.text(name, markdown)
+        with self._writing(split, step) as summary:
+            summary.text(name, markdown)
 
     def log_images(self, split: str, step: int, name: str, images: Sequence[bytes]) -> None:
         import tensorflow as tf
         from tensorboard.plugins.image import metadata
 
         settings = metadata.create_summary_metadata(display_name=None, description=None)
-        with self._writing(split, step):
+        with self._writing(split, step) as summary:
             # The plugin expects width and height first, but reads them from the files themselves.
-            tf.summary.write(name, tf.constant([b"", b"", *images]), metadata=settings)
+            summary.write(name, tf.constant([b"", b"", *images]), metadata=settings)
 
     def log_histogram(self, split: str, step: int, name: str, values: Any) -> None:
         import tensorflow as tf
 
-        with self._writing(split, step):
-            tf.summary.histogram(name, tf.cast(values, tf.float32))
+        with self._writing(split, step) as summary:
+            summary.histogram(name, tf.cast(values, tf.float32))
 
     def log_hyperparameters(
         self,
@@ -117,12 +94,12 @@ class TensorBoardLogger(Logger):
             api.hparams(dict(values), trial_id=name)
 
     def finish(self, step: int) -> None:
-        import tensorflow as tf
-        from tensorboard.plugins.hparams import api_pb2, summary
+        from tensorboard.plugins.hparams import api_pb2
+        from tensorboard.plugins.hparams import summary as hparams
 
-        ended = summary.session_end_pb(api_pb2.STATUS_SUCCESS)  # pyright: ignore
-        with self._writing(VALIDATION, step):
-            tf.summary.experimental.write_raw_pb(ended.SerializeToString())
+        ended = hparams.session_end_pb(api_pb2.STATUS_SUCCESS)  # pyright: ignore
+        with self._writing(VALIDATION, step) as summary:
+            summary.experimental.write_raw_pb(ended.SerializeToString())
 
     def flush(self) -> None:
         with named_file_errors(self.log_dir):
@@ -138,9 +115,12 @@ class TensorBoardLogger(Logger):
         return [path for path in sorted(self.log_dir.rglob("*")) if path.is_file()]
 
     @contextlib.contextmanager
-    def _writing(self, split: str, step: int) -> Iterator[None]:
+    def _writing(self, split: str, step: int) -> Iterator[Any]:
+        """Yields `tf.summary`, which writes to the event file of a split."""
+        import tensorflow as tf
+
         with named_file_errors(self.log_dir), event_writer(self.log_dir / split).as_default(step):
-            yield
+            yield tf.summary
 
     def _event_directories(self) -> list[str]:
         """Returns the directories inside the logger's own that have an open event file."""

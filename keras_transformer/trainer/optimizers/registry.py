@@ -38,10 +38,7 @@ class OptimizerConfig(abc.ABC):
 
     Subclasses are frozen dataclasses whose fields are declared with `setting`. Each field is a key
     that a recipe can set; learning rate, clipping and the moving average of weights are not among
-    them, because every optimizer has them.
-
-    Raises:
-        ArgumentError: If a hyperparameter has a value that is not allowed.
+    them, because every optimizer has them. A value that is not allowed is an `ArgumentError`.
     """
 
     #: Name by which the optimizer is registered.

@@ -16,9 +16,8 @@ from keras_transformer.trainer.loggers import (
     as_logger,
     register_logger,
 )
-from keras_transformer.trainer.loggers.tensorboard import close_all
 from tests.trainer.small_runs import make_recipe
-from tests.trainer.tensorboard.events import read_events
+from tests.trainer.tensorboard.events import close_all, read_events
 
 
 @pytest.fixture(autouse=True)

@@ -5,6 +5,11 @@ from typing import NamedTuple
 import tensorflow as tf
 from tensorboard.util import tensor_util
 
+from keras_transformer.trainer.loggers import TensorBoardLogger
+
+#: Write or close the event files of all directories.
+flush_all, close_all = TensorBoardLogger("/").flush, TensorBoardLogger("/").close
+
 
 class Event(NamedTuple):
     tag: str

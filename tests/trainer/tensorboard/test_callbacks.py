@@ -10,20 +10,26 @@ from keras_transformer._utils.errors import UserError
 from keras_transformer.decoding import GreedySearch, LengthLimits
 from keras_transformer.export import TrainedModel
 from keras_transformer.text import ByteTokenizer
-from keras_transformer.trainer import embedding_projector
 from keras_transformer.trainer.attention_maps import AttentionMaps
 from keras_transformer.trainer.callbacks import (
+    EmbeddingProjector,
     HyperParameters,
     ProfileSteps,
     SampleTranslations,
     TrainingScalars,
+    make_labels,
     training_step,
 )
-from keras_transformer.trainer.embedding_projector import EmbeddingProjector
-from keras_transformer.trainer.loggers.tensorboard import close_all, event_writer, flush_all
+from keras_transformer.trainer.loggers.tensorboard import event_writer
 from keras_transformer.trainer.translation_quality import TranslationQuality
 from tests import phrases
-from tests.trainer.tensorboard.events import event_files, events_of, read_events
+from tests.trainer.tensorboard.events import (
+    close_all,
+    event_files,
+    events_of,
+    flush_all,
+    read_events,
+)
 
 SEARCH = GreedySearch(lengths=LengthLimits(maximum=20))
 
@@ -310,7 +316,7 @@ def test_model_without_attention_is_refused(dense, tmp_path):
 
 
 def test_projector_writes_the_first_tokens_of_both_vocabularies(tmp_path, monkeypatch):
-    monkeypatch.setattr(embedding_projector, "MAX_TOKENS", 7)
+    monkeypatch.setattr("keras_transformer.trainer.callbacks.MAX_TOKENS", 7)
     settings = {**phrases.SMALL, "num_encoder_layers": 1, "num_decoder_layers": 1}
     model = compiled(Transformer.from_size("tiny", share_embeddings="none", **settings))
     projector = attach(EmbeddingProjector(tmp_path, ByteTokenizer()), model)
@@ -325,7 +331,7 @@ def test_projector_writes_the_first_tokens_of_both_vocabularies(tmp_path, monkey
 
 def test_labels_escape_control_characters():
     odd = ["a\tb", "c\nd", "\r", "\u2028", "\x1b[31m", "▁", "##s", "<end>"]
-    labels = embedding_projector.make_labels(odd)
+    labels = make_labels(odd)
     lines = labels.splitlines()
     assert len(lines) == 1 + len(odd)
     assert [line.split("\t")[0] for line in lines[1:]] == [

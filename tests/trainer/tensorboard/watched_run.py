@@ -14,15 +14,15 @@ from keras_transformer.export import TrainedModel
 from keras_transformer.text import SpecialIds
 from keras_transformer.trainer.attention_maps import AttentionMaps
 from keras_transformer.trainer.callbacks import (
+    EmbeddingProjector,
     HyperParameters,
     SampleTranslations,
     TrainingScalars,
     WeightHistograms,
 )
-from keras_transformer.trainer.embedding_projector import EmbeddingProjector
-from keras_transformer.trainer.loggers.tensorboard import close_all
 from keras_transformer.trainer.translation_quality import TranslationQuality
 from tests import phrases
+from tests.trainer.tensorboard.events import close_all
 
 EVERY = 2
 SEARCH = GreedySearch(lengths=LengthLimits(maximum=24))
