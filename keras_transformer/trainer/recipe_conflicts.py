@@ -179,8 +179,5 @@ def _conflicts_without_validation(recipe: "Recipe") -> Iterator[UserError]:
         ("checkpoints.final", final, final == "best"),
     ):
         if is_needed:
-            yield UserError(
-                f"{value!r} needs validation data.",
-                argument=key,
-                fix="Name files in `data.validation`.",
-            )
+            fix = "Name files in `data.validation`."
+            yield UserError(f"{value!r} needs validation data.", argument=key, fix=fix)

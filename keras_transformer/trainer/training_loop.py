@@ -105,7 +105,7 @@ class Replicas:
         self.count: int = self.strategy.num_replicas_in_sync
 
     def iterate(self, batches: Batches, start: tuple[int, int] = (0, 0)) -> Iterator[Any]:
-        """Returns an endless iterator over all replicas' parts of batches from epoch and number."""
+        """Returns an endless iterator over batches from (epoch, number) on, a part per replica."""
         if self.count == 1:
             return iter(batches.dataset(start=start))
 

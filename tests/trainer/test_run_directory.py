@@ -142,6 +142,7 @@ def test_some_keys_may_change_by_force(tmp_path):
     )
     assert "--force" in str(refused.value)
     run.require_recipe(longer, force=True)
+    assert run.require_recipe(make_recipe(DATA, training={"loggers": ["jsonl"]}), force=True)
     mixed = make_recipe(DATA, training={"steps": 99, "ema": 0.5})
     with pytest.raises(UserError) as refused:
         run.require_recipe(mixed, force=True)

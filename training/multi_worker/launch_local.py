@@ -46,7 +46,7 @@ def cluster_configs(workers: int) -> list[str]:
     ]
 
 
-def start(workers: int, command: Sequence[str]) -> list[subprocess.Popen]:
+def start(workers: int, command: Sequence[str]) -> list[subprocess.Popen[bytes]]:
     """Starts all workers and returns their processes."""
     # Only the first worker prints a summary; errors of all workers are shown.
     return [
@@ -59,7 +59,7 @@ def start(workers: int, command: Sequence[str]) -> list[subprocess.Popen]:
     ]
 
 
-def wait(processes: Sequence[subprocess.Popen]) -> int:
+def wait(processes: Sequence[subprocess.Popen[bytes]]) -> int:
     """Waits for all workers and returns the first exit code that is not 0, or 0."""
     first = 0
     running = list(processes)
@@ -72,7 +72,7 @@ def wait(processes: Sequence[subprocess.Popen]) -> int:
     return first
 
 
-def pass_signals_on(processes: Sequence[subprocess.Popen]) -> None:
+def pass_signals_on(processes: Sequence[subprocess.Popen[bytes]]) -> None:
     """Passes SIGTERM on to all workers; the terminal sends Ctrl-C to them itself."""
 
     def pass_on(number: int, frame: object) -> None:
@@ -91,7 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--workers", type=int, default=2, help="number of workers (default: 2)")
     parser.add_argument(
-        "--restarts", type=int, default=0, help="largest number of restarts (default: 0)"
+        "--restarts", type=int, default=0, help="maximum number of restarts (default: 0)"
     )
     parser.add_argument("command", nargs=argparse.REMAINDER, help="train RECIPE.yaml …")
     options = parser.parse_args(arguments)

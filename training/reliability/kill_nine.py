@@ -26,7 +26,7 @@ import h5py
 from keras_transformer.trainer.recipe_file import write_yaml
 
 STEPS_BETWEEN_CHECKPOINTS = 2
-# Largest number of checkpoints of a start before its signal.
+# Maximum number of checkpoints of a start before its signal.
 MOST_SAVES = 3
 # A start makes a checkpoint within this time, even on a slow machine.
 LONGEST_START_SECONDS = 600
@@ -146,16 +146,13 @@ class Run:
         return time.monotonic() - start
 
     def disturb(self, number: int, stop: signal.Signals, saves: int, seconds: float) -> bool:
-        """Starts the training and sends a signal.
+        """Starts the training and sends a signal; returns whether it was still running.
 
         Args:
             number: Number of the row.
             stop: The signal.
             saves: Number of the save of this start in which the signal is sent.
             seconds: Time after which it is sent if that save has not come.
-
-        Returns:
-            Whether the training was still running.
         """
         before = self._partly_written()
         process = self._start()
@@ -182,7 +179,7 @@ class Run:
         said = [line for line in lines if line.startswith("Resuming from")]
         return said[0].removeprefix("Resuming from ").rstrip(".") if said else "the beginning"
 
-    def _start(self) -> subprocess.Popen:
+    def _start(self) -> subprocess.Popen[bytes]:
         environment = {**os.environ, "TF_NUM_INTRAOP_THREADS": "1", "PYTHONUNBUFFERED": "1"}
         with self._log.open("w") as log:
             return subprocess.Popen(
@@ -194,7 +191,9 @@ class Run:
         # A checkpoint that is being removed has a shorter suffix.
         return {path.name for path in self._checkpoints.glob(f".step_*.{'?' * 16}")}
 
-    def _wait(self, process: subprocess.Popen, saves: int, seconds: float, seen: set[str]) -> str:
+    def _wait(
+        self, process: subprocess.Popen[bytes], saves: int, seconds: float, seen: set[str]
+    ) -> str:
         """Waits for the save, the time or the end of the process; returns which of them came."""
         end = time.monotonic() + seconds
         count = 0
@@ -230,9 +229,9 @@ def differing(one: pathlib.Path, other: pathlib.Path) -> Iterator[str]:
 
 def read_weights(path: pathlib.Path) -> dict[str, bytes]:
     """Returns the bytes of each array by name; their positions in the file vary."""
-    arrays = {}
+    arrays: dict[str, bytes] = {}
 
-    def keep(name, item):
+    def keep(name: str, item: object) -> None:
         if isinstance(item, h5py.Dataset):
             arrays[name] = item[()].tobytes()
 

@@ -143,6 +143,17 @@ def test_truncate_reports_missing_logs(group, tmp_path):
     ]
 
 
+def test_files_of_a_logger_that_was_left_out_are_kept(group, tmp_path):
+    (tmp_path / "metrics").write_bytes(b"12345")
+    sizes = group.file_sizes()
+    (tmp_path / "metrics").write_bytes(b"1234567")
+    without = LoggerGroup([], tmp_path)
+    without.truncate(sizes, pytest.fail)
+    assert without.file_sizes() == sizes
+    group.truncate(without.file_sizes(), pytest.fail)
+    assert (tmp_path / "metrics").read_bytes() == b"12345"
+
+
 # A logger of a service.
 
 
