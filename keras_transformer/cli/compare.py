@@ -121,7 +121,7 @@ def split_seeds(text: str) -> list[int]:
 
 
 def run_stage_here(stage: str, directory: str) -> None:
-    """Does a stage of a comparison in this process and reports on standard error."""
+    """Runs a stage of a comparison in this process and reports on standard error."""
     from keras_transformer.analysis.compare.running import plan_comparison
     from keras_transformer.analysis.compare.runs import ComparedRun, measure_run
     from keras_transformer.trainer.progress import make_report

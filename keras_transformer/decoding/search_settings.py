@@ -115,8 +115,9 @@ class SearchSettings:
         """
         is_greedy = self.method == "beam" and self.beams == 1 and not self.coverage_penalty
         kind = search_class("greedy" if is_greedy else self.method)
-        # `top_k` and `top_p` are for `make_sampling`.
-        used = {*_settings_of(kind), *_LENGTHS, *_CONSTRAINTS, "method", "top_k", "top_p"}
+        # Settings of sampling are for `make_sampling`.
+        sampling = _settings_of(search_class("sampling"))
+        used = {*_settings_of(kind), *sampling, *_LENGTHS, *_CONSTRAINTS, "method"}
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if field.name not in used and value != field.default and not is_greedy:

@@ -83,7 +83,7 @@ class Signature:
 
     @property
     def is_batched(self) -> bool:
-        """Whether every input has a batch axis, as TensorFlow Serving's batching requires."""
+        """True if every input has a batch axis, as TensorFlow Serving's batching requires."""
         return all(tensor.axes for tensor in self.inputs.values())
 
     def example_request(self, texts: np.ndarray, answers: np.ndarray) -> dict[str, np.ndarray]:

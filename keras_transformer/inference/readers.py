@@ -97,7 +97,7 @@ class LineReader:
 
     @property
     def is_terminal(self) -> bool:
-        """Whether a person types the lines."""
+        """True if a person types the lines."""
         return self._file.isatty()
 
     def close(self) -> None:
@@ -223,7 +223,7 @@ class SentenceReader:
 
     @property
     def is_terminal(self) -> bool:
-        """Whether a person types the lines."""
+        """True if a person types the lines."""
         return self._lines.is_terminal
 
     def must_wait(self) -> bool:

@@ -148,7 +148,7 @@ class TextModel:
 
     @property
     def is_language_model(self) -> bool:
-        """Whether the model continues texts and has no source."""
+        """True if the model continues texts and has no source."""
         return text_module_class(MODELS[self.kind]) is ContinuationModule
 
     @property

@@ -100,7 +100,7 @@ class DataSection(Section):
 
     @property
     def has_validation(self) -> bool:
-        """Whether there are validation examples."""
+        """True if there are validation examples."""
         return bool(self.builtin or self.validation)
 
     @property
@@ -272,7 +272,7 @@ class ModelSection:
 
     @property
     def reads_trees(self) -> bool:
-        """Whether the model reads the dependency trees of its sources."""
+        """True if the model reads the dependency trees of its sources."""
         return self.settings.get("tree_positions", "none") != "none"
 
     @classmethod
@@ -480,7 +480,7 @@ class TrainingSection(Section):
 
     @property
     def has_finite_schedule(self) -> bool:
-        """Whether the schedule reaches its final rate with the last step."""
+        """True if the schedule reaches its final rate with the last step."""
         return self.schedule != CONSTANT and load_registry(_SCHEDULES)[self.schedule].is_finite
 
     def conflicts(self) -> Iterator[UserError]:

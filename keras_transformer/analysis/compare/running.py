@@ -143,7 +143,7 @@ def compare(
 def plan_comparison(
     output: str | os.PathLike[str], report: Callable[[str], object] = print
 ) -> None:
-    """Does the stage "plan": writes the plan of the comparison in a directory."""
+    """Runs the stage "plan": writes the plan of the comparison in a directory."""
     output = pathlib.Path(output)
     comparison = Comparison.from_dictionary(read_json(output / ASKED))
     write_json(output / PLAN, make_plan(comparison, _stored_plan(output), report))

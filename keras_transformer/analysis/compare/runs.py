@@ -48,7 +48,7 @@ class ComparedRun:
 
     @property
     def is_finished(self) -> bool:
-        """Whether the run has been trained and measured."""
+        """True if the run has been trained and measured."""
         return self.measured.exists()
 
     def require_recipe(self, recipe: Recipe) -> None:
