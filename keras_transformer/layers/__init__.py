@@ -12,24 +12,8 @@ Letters of shapes, in this package and everywhere else:
 
 import keras
 
-from keras_transformer.layers.attention import MECHANISMS, AttentionMechanism
-from keras_transformer.layers.attention.additive import AdditiveAttention
-from keras_transformer.layers.attention.alibi import AlibiAttention
-from keras_transformer.layers.attention.big_bird import BigBirdAttention
-from keras_transformer.layers.attention.chunked import ChunkedAttention
-from keras_transformer.layers.attention.content_based import ContentBasedAttention
-from keras_transformer.layers.attention.dot_product import (
-    DotProductAttention,
-    GeneralAttention,
-    ScaledDotProductAttention,
-)
-from keras_transformer.layers.attention.linformer import LinformerAttention
-from keras_transformer.layers.attention.local import LocalAttention
-from keras_transformer.layers.attention.location_based import LocationBasedAttention
-from keras_transformer.layers.attention.mechanism import SoftmaxAttention, register_mechanism
-from keras_transformer.layers.attention.memory_compressed import MemoryCompressedAttention
-from keras_transformer.layers.attention.relative import ShawAttention, StructuralAttention
-from keras_transformer.layers.attention.rotary import RotaryAttention
+from keras_transformer.layers import attention, feed_forwards, positions
+from keras_transformer.layers.attention import *  # noqa: F403
 from keras_transformer.layers.attention_recurrence import AttentionRNN
 from keras_transformer.layers.convolution import (
     ConvolutionalDecoderBlock,
@@ -38,12 +22,7 @@ from keras_transformer.layers.convolution import (
     GatedConvolution,
 )
 from keras_transformer.layers.copying import CoverageLoss, PointerGenerator
-from keras_transformer.layers.dropout import Dropout
-from keras_transformer.layers.feed_forward import (
-    FEED_FORWARDS,
-    FeedForward,
-    register_feed_forward,
-)
+from keras_transformer.layers.feed_forwards import *  # noqa: F403
 from keras_transformer.layers.kv_cache import (
     CrossAttentionCache,
     FixedKVCache,
@@ -51,19 +30,9 @@ from keras_transformer.layers.kv_cache import (
     KVCache,
 )
 from keras_transformer.layers.multi_head_attention import MultiHeadAttention
-from keras_transformer.layers.normalization import (
-    NORMALIZATIONS,
-    LayerNormalization,
-    Residual,
-    RMSNormalization,
-)
 from keras_transformer.layers.packed_segments import PackedSegments
 from keras_transformer.layers.pooling import Pooling
-from keras_transformer.layers.positions import POSITION_ENCODINGS, PositionEncoding
-from keras_transformer.layers.positions.position_embedding import PositionEmbedding
-from keras_transformer.layers.positions.position_encoding import register_position_encoding
-from keras_transformer.layers.positions.sine_position_encoding import SinePositionEncoding
-from keras_transformer.layers.positions.tree_depth_encoding import TreeDepthEncoding
+from keras_transformer.layers.positions import *  # noqa: F403
 from keras_transformer.layers.recurrence import (
     CELLS,
     BidirectionalRNN,
@@ -71,9 +40,16 @@ from keras_transformer.layers.recurrence import (
     LSTMCell,
     RecurrentCell,
 )
+from keras_transformer.layers.residual import (
+    NORMALIZATIONS,
+    Dropout,
+    LayerNormalization,
+    Residual,
+    RMSNormalization,
+)
 from keras_transformer.layers.token_embedding import TokenEmbedding
 from keras_transformer.layers.transformer_block import DecoderBlock, EncoderBlock, TransformerBlock
-from keras_transformer.layers.tree_positions import TreePositions
+from keras_transformer.layers.tree_positions import TreeDepthEncoding, TreePositions
 
 if keras.backend.backend() != "tensorflow":
     raise ImportError(
@@ -83,60 +59,36 @@ if keras.backend.backend() != "tensorflow":
 
 __all__ = [
     "CELLS",
-    "FEED_FORWARDS",
-    "MECHANISMS",
     "NORMALIZATIONS",
-    "POSITION_ENCODINGS",
-    "AdditiveAttention",
-    "AlibiAttention",
-    "AttentionMechanism",
     "AttentionRNN",
     "BidirectionalRNN",
-    "BigBirdAttention",
-    "ChunkedAttention",
-    "ContentBasedAttention",
     "ConvolutionalDecoderBlock",
     "ConvolutionalEncoderBlock",
     "CoverageLoss",
     "CrossAttentionCache",
     "DecoderBlock",
-    "DotProductAttention",
     "Dropout",
     "EncoderBlock",
     "EncoderKeysAndValues",
-    "FeedForward",
     "FixedKVCache",
     "GRUCell",
     "GatedConvolution",
-    "GeneralAttention",
     "GrowingKVCache",
     "KVCache",
     "LSTMCell",
     "LayerNormalization",
-    "LinformerAttention",
-    "LocalAttention",
-    "LocationBasedAttention",
-    "MemoryCompressedAttention",
     "MultiHeadAttention",
     "PackedSegments",
     "PointerGenerator",
     "Pooling",
-    "PositionEmbedding",
-    "PositionEncoding",
     "RMSNormalization",
     "RecurrentCell",
     "Residual",
-    "RotaryAttention",
-    "ScaledDotProductAttention",
-    "ShawAttention",
-    "SinePositionEncoding",
-    "SoftmaxAttention",
-    "StructuralAttention",
     "TokenEmbedding",
     "TransformerBlock",
     "TreeDepthEncoding",
     "TreePositions",
-    "register_feed_forward",
-    "register_mechanism",
-    "register_position_encoding",
 ]
+__all__ += attention.__all__
+__all__ += feed_forwards.__all__
+__all__ += positions.__all__

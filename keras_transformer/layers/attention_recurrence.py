@@ -14,10 +14,11 @@ from keras_transformer._utils.types import Shape
 from keras_transformer.layers.attention.mechanism import (
     AttentionMechanism,
     make_mechanism,
-    serialize_mechanism,
+    serialize_settings,
 )
-from keras_transformer.layers.dropout import Dropout
+from keras_transformer.layers.multi_head_attention import with_extras
 from keras_transformer.layers.recurrence import RecurrentCell, make_cell, scan
+from keras_transformer.layers.residual import Dropout
 from keras_transformer.layers.source_attention import (
     PrecomputedSource,
     attend_to_source,
@@ -32,31 +33,28 @@ class AttentionRNN(ConfiguredLayer):
     Luong et al. 2015, "Effective Approaches to Attention-based Neural Machine Translation",
     sections 3 and 3.3: the state of the last cell is the query; the context and the state give the
     attentional vector `tanh(W [context; state])`, which is the output. It is also concatenated with
-    the next input ("input feeding"), so that a step knows what was attended to before.
+    the next input ("input feeding").
 
-    With `coverage_attention` a step also knows how often each source position has been attended to:
-    the sum c of the previous attention weights is added to the keys, as `k_i + c_i u` with a
-    learned vector u, before they are scored (See et al. 2017, "Get To The Point: Summarization with
-    Pointer-Generator Networks", equation 11; Tu et al. 2016, "Modeling Coverage for Neural Machine
-    Translation", section 3). For additive attention this is the papers' term, because
-    `U (k + c u)` is `U k + c (U u)`. The vector is initialized with 0, where coverage has no
-    effect.
+    With `coverage_attention` the sum c of the previous attention weights is added to the keys, as
+    `k_i + c_i u` with a learned vector u, before they are scored (See et al. 2017, "Get To The
+    Point: Summarization with Pointer-Generator Networks", equation 11; Tu et al. 2016, "Modeling
+    Coverage for Neural Machine Translation", section 3). For additive attention this is the papers'
+    term, because `U (k + c u)` is `U k + c (U u)`. The vector starts at 0, without effect.
 
     The initial states of the cells are computed from the mean of the source (Sennrich et al. 2017,
     "Nematus: a Toolkit for Neural Machine Translation", section 2).
 
-    Masking: padding of the source is hidden by the implicit Keras mask of `encoder_outputs`, or by
-    `encoder_outputs_mask`. The outputs have the mask of `inputs`, whose padding must come last.
+    Masking: padding of the source is hidden by `encoder_outputs_mask` or the implicit mask of
+    `encoder_outputs`. The outputs have the mask of `inputs`, whose padding must come last.
 
     Args:
         hidden_dim: Integer. Size M of the inputs, the source, the states and the outputs.
         num_layers: Integer. Number of cells. Default 1.
         cell: "lstm" or "gru". Default "lstm".
-        attention: Attention mechanism: a registered name, or an instance whose config is cloned.
-            Default "scaled_dot_product".
-        dropout: Float. Dropout rate of the output of each cell and of the attentional vector, with
-            the same mask in all steps of a sequence (Gal & Ghahramani 2016, "A Theoretically
-            Grounded Application of Dropout in Recurrent Neural Networks"). Default 0.
+        attention: A name in `MECHANISMS` or an instance. Default "scaled_dot_product".
+        dropout: Float. Dropout rate of the outputs of cells and of the attentional vector, with one
+            mask for all steps (Gal & Ghahramani 2016, "A Theoretically Grounded Application of
+            Dropout in Recurrent Neural Networks"). Default 0.
         coverage_attention: Boolean. Whether coverage is added to the keys. Default False.
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
@@ -64,19 +62,16 @@ class AttentionRNN(ConfiguredLayer):
         inputs: `[B, T, M]`.
         encoder_outputs: `[B, S, M]`.
         source: With a `state`, in place of `encoder_outputs` and its mask: the result of
-            `precompute_source`, computed once for all calls. Default None.
+            `precompute_source`. Default None.
         state: Result of `initial_state` or of the previous call; with it, `inputs` are the next
-            steps only, and there may be N rows for each row of the source, as in
-            `attend_to_source`. Default None: `inputs` start a sequence.
+            steps, and there may be N consecutive rows for a row of the source. Default None.
         offset: Number of previous steps. Default 0.
-        return_attention_scores: Boolean. Whether to return the attention weights `[B, T, S]` as
-            well. Default False.
+        return_attention_scores: Boolean. Whether to return weights `[B, T, S]`. Default False.
         encoder_outputs_mask: Boolean `[B, S]`, False for padding. Default None.
         training: Boolean. Whether dropout is applied.
 
     Returns:
-        `[B, T, M]`, or a tuple of it and, if requested, the attention weights and the updated
-        state.
+        `[B, T, M]`, or a tuple of it, the weights and the updated state, as far as requested.
 
     >>> x, source = keras.Input((None, 64)), keras.Input((None, 64))
     >>> AttentionRNN(64, cell="gru")(x, source).shape
@@ -109,36 +104,27 @@ class AttentionRNN(ConfiguredLayer):
         )
         self.mechanism.require_support(cache=True, cross=True, coverage=self.coverage_attention)
         self.dropout_layer: Dropout = Dropout(self.dropout, dtype=self.dtype_policy)
+        size = self.num_layers * self.cells[0].num_states * self.hidden_dim
         self.initial_projection: keras.layers.Dense = keras.layers.Dense(
-            self.num_layers * self.cells[0].num_states * self.hidden_dim,
-            activation="tanh",
-            name="initial_projection",
-            dtype=self.dtype_policy,
+            size, activation="tanh", name="initial_projection", dtype=self.dtype_policy
         )
         self.supports_masking = True
 
     def build(self, inputs_shape: Shape, encoder_outputs_shape: Shape) -> None:
         for name, shape in (("inputs", inputs_shape), ("encoder_outputs", encoder_outputs_shape)):
             if shape[-1] != self.hidden_dim:
-                raise UserError(
-                    f"`{name}` must have the hidden_dim {self.hidden_dim} of AttentionRNN "
-                    f"'{self.name}'; got {tuple(shape)}."
-                )
+                expected = f"the hidden_dim {self.hidden_dim} of AttentionRNN '{self.name}'"
+                raise UserError(f"`{name}` must have {expected}; got {tuple(shape)}.")
         for cell in self.cells:
             cell.build((None, self.hidden_dim))
         self.initial_projection.build((None, self.hidden_dim))
         one_head = (None, 1, None, self.hidden_dim)
         self.mechanism.build(one_head, one_head, one_head)
-        self.feed_kernel: keras.Variable = self.new_weight(
-            "feed_kernel", (self.hidden_dim, self.cells[0].num_gates * self.hidden_dim)
-        )
-        self.attentional_kernel: keras.Variable = self.new_weight(
-            "attentional_kernel", (2 * self.hidden_dim, self.hidden_dim)
-        )
+        new, size, gates = self.new_weight, self.hidden_dim, self.cells[0].num_gates
+        self.feed_kernel: keras.Variable = new("feed_kernel", (size, gates * size))
+        self.attentional_kernel: keras.Variable = new("attentional_kernel", (2 * size, size))
         if self.coverage_attention:
-            self.coverage_vector: keras.Variable = self.new_weight(
-                "coverage_vector", (self.hidden_dim,), "zeros"
-            )
+            self.coverage_vector: keras.Variable = new("coverage_vector", (size,), "zeros")
 
     def call(
         self,
@@ -200,10 +186,8 @@ class AttentionRNN(ConfiguredLayer):
         projected = self.cells[0].project_inputs(inputs, weights[0])  # [T, B, G·M]
         output_dtypes = [self.compute_dtype] * (2 if return_attention_scores else 1)
         outputs, state = scan(step, (projected,), state, output_dtypes)
-        results = [tf.transpose(each, [1, 0, 2]) for each in outputs]
-        if is_stepping:
-            results.append(state)
-        return tuple(results) if len(results) > 1 else results[0]
+        states, *scores = (tf.transpose(each, [1, 0, 2]) for each in outputs)
+        return with_extras(states, *scores, state if is_stepping else None)
 
     def precompute_source(
         self, encoder_outputs: tf.Tensor, mask: tf.Tensor | None = None
@@ -217,13 +201,12 @@ class AttentionRNN(ConfiguredLayer):
     ) -> dict[str, Any]:
         """Returns the state before the first step.
 
+        It has "cells", a tuple of states `[B, M]` for each cell, "attentional", the previous output
+        `[B, M]`, and with `coverage_attention` "coverage", float32 `[B, S]`.
+
         Args:
             encoder_outputs: `[B, S, M]`.
             mask: Boolean `[B, S]`, False for padding. Default None.
-
-        Returns:
-            A dictionary with "cells", a tuple of states `[B, M]` for each cell; "attentional", the
-            previous output `[B, M]`; and with `coverage_attention` "coverage", float32 `[B, S]`.
         """
         if mask is None:
             mask = tf.ones(tf.shape(encoder_outputs)[:2], tf.bool)
@@ -241,9 +224,7 @@ class AttentionRNN(ConfiguredLayer):
             state["coverage"] = tf.zeros_like(counts[..., 0])
         return state
 
-    def _make_dropouts(
-        self, rows: tf.Tensor, training: bool | None
-    ) -> list[Callable[[tf.Tensor], tf.Tensor]]:
+    def _make_dropouts(self, rows: tf.Tensor, training: bool | None) -> list[Callable[..., Any]]:
         """Returns a dropout function for each cell, with the same mask in every step."""
         if not training or not self.dropout:
             return [lambda states: states] * self.num_layers
@@ -255,4 +236,4 @@ class AttentionRNN(ConfiguredLayer):
         return decoder_output_spec(self, inputs, encoder_outputs, **kwargs)
 
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "attention": serialize_mechanism(self.mechanism)}
+        return {**super().get_config(), "attention": serialize_settings(self.mechanism)}

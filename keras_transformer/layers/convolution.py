@@ -18,9 +18,10 @@ from keras_transformer._utils.types import Shape
 from keras_transformer.layers.attention.mechanism import (
     AttentionMechanism,
     make_mechanism,
-    serialize_mechanism,
+    serialize_settings,
 )
-from keras_transformer.layers.dropout import Dropout
+from keras_transformer.layers.multi_head_attention import as_tuple, with_extras
+from keras_transformer.layers.residual import Dropout
 from keras_transformer.layers.source_attention import (
     PrecomputedSource,
     attend_to_source,
@@ -37,24 +38,21 @@ class GatedConvolution(ConfiguredLayer):
 
     Gehring et al. 2017, "Convolutional Sequence to Sequence Learning", section 3.2, with the gated
     linear units of Dauphin et al. 2017, "Language Modeling with Gated Convolutional Networks", and
-    the initialization of section 3.5. The paper's weight normalization, which was designed for
-    plain gradient descent, is left out.
+    the initialization of section 3.5, without weight normalization.
 
     Masking: inputs where the implicit Keras mask is False count as zeros, as do positions before
     the first input and after the last.
 
     Args:
         kernel_size: Integer. Number of tokens in a window. Default 3.
-        is_causal: Boolean. Whether a window ends with its own token; if not, the token is in the
-            middle. Default False.
+        is_causal: Boolean. Whether a window ends with its own token, not around it. Default False.
         dropout: Float. Dropout rate of the inputs. Default 0.
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
         inputs: `[B, T, M]`.
-        cache: The inputs of the previous `kernel_size - 1` positions, `[B, kernel_size - 1, M]`:
-            the result of `initial_cache` or of the previous call. Only for a causal convolution.
-            Default None: zeros.
+        cache: Inputs of the previous positions, `[B, kernel_size - 1, M]`, from `initial_cache` or
+            from the previous call. Only for a causal convolution. Default None: zeros.
         mask: Boolean `[B, T]`. Keras passes the implicit mask.
         training: Boolean. Whether dropout is applied.
 
@@ -93,11 +91,8 @@ class GatedConvolution(ConfiguredLayer):
         training: bool | None = None,
     ) -> Any:
         if cache is not None and not self.is_causal:
-            raise UserError(
-                f"GatedConvolution '{self.name}' sees later tokens, so it cannot run step by step "
-                "with a cache.",
-                fix="Construct it with is_causal=True.",
-            )
+            problem = f"GatedConvolution '{self.name}' sees later tokens, so it cannot use a cache."
+            raise UserError(problem, fix="Construct it with is_causal=True.")
         states = self.dropout_layer(inputs, training=training)
         if mask is not None:
             states *= tf.cast(mask, states.dtype)[..., None]
@@ -129,15 +124,12 @@ class GatedConvolution(ConfiguredLayer):
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
 class EncoderKeysAndValues(ConfiguredLayer):
-    """Computes the keys and values of a convolutional encoder's outputs and embeddings.
+    """Computes keys and values `[B, S, M]` of a convolutional encoder's outputs and embeddings.
 
     Gehring et al. 2017, "Convolutional Sequence to Sequence Learning": keys are the outputs, values
     the sum of outputs and embeddings (section 3.3). Section 3.4: a mean of m vectors has a smaller
-    variance than the vectors, so values are scaled by sqrt(m); and in training the gradients of the
-    outputs are divided by the number of decoder layers, which all attend to them.
-
-    Masking: padding, given by the implicit Keras mask of `states`, does not count in m. The keys
-    have the same mask.
+    variance than the vectors, so values are scaled by sqrt(m), without padding; and in training the
+    gradients of the outputs are divided by the number of decoder layers.
 
     Args:
         num_decoder_layers: Integer. Number of layers that attend to the keys and values. Default 1.
@@ -149,9 +141,6 @@ class EncoderKeysAndValues(ConfiguredLayer):
         states_mask: Boolean `[B, S]`. Keras passes the implicit mask.
         training: Boolean. Whether gradients are scaled.
 
-    Returns:
-        A tuple of keys and values, each `[B, S, M]`.
-
     >>> states, embedded = keras.Input((None, 64)), keras.Input((None, 64))
     >>> EncoderKeysAndValues(num_decoder_layers=4)(states, embedded)[1].shape
     (None, None, 64)
@@ -159,9 +148,8 @@ class EncoderKeysAndValues(ConfiguredLayer):
 
     def __init__(self, num_decoder_layers: int = 1, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.num_decoder_layers: int = require_positive_integer(
-            "num_decoder_layers", num_decoder_layers
-        )
+        count = require_positive_integer("num_decoder_layers", num_decoder_layers)
+        self.num_decoder_layers: int = count
         self.supports_masking = True
 
     def call(
@@ -201,12 +189,9 @@ class ConvolutionalEncoderBlock(ConfiguredLayer):
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        inputs: `[B, S, M]`.
+        inputs: `[B, S, M]`, the shape of the outputs as well.
         mask: Boolean `[B, S]`. Keras passes the implicit mask.
         training: Boolean. Whether dropout is applied.
-
-    Returns:
-        `[B, S, M]`.
 
     >>> x = keras.Input((None, 64))
     >>> keras.Model(x, ConvolutionalEncoderBlock(kernel_size=5)(x)).output_shape
@@ -243,13 +228,12 @@ class ConvolutionalDecoderBlock(ConfiguredLayer):
     the projected output of the convolution plus the embedding of the token; the context is added to
     the output. Sums are scaled by sqrt(0.5), section 3.4.
 
-    Masking: padding of the source is hidden by the implicit Keras mask of `key`, or by `key_mask`.
-    The outputs have the mask of `inputs`, whose padding must come last.
+    Masking: padding of the source is hidden by `key_mask` or the implicit mask of `key`. The
+    outputs have the mask of `inputs`, whose padding must come last.
 
     Args:
         kernel_size: Integer. Number of tokens in a window. Default 3.
-        attention: Attention mechanism: a registered name, or an instance whose config is cloned.
-            Default "scaled_dot_product".
+        attention: A name in `MECHANISMS` or an instance. Default "scaled_dot_product".
         dropout: Float. Dropout rate of the inputs of the convolution. Default 0.
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
@@ -259,17 +243,14 @@ class ConvolutionalDecoderBlock(ConfiguredLayer):
         key: Keys of the source, `[B, S, M]`.
         value: Values of the source, `[B, S, M]`.
         cache: Result of `initial_cache` or of the previous call; with it, `inputs` are the next
-            positions only, and there may be N rows for each row of the source, as in
-            `attend_to_source`. Default None.
+            positions, and there may be N consecutive rows for a row of the source. Default None.
         offset: Number of previous positions. Default 0.
-        return_attention_scores: Boolean. Whether to return the attention weights `[B, T, S]` as
-            well. Default False.
+        return_attention_scores: Boolean. Whether to return weights `[B, T, S]`. Default False.
         key_mask: Boolean `[B, S]`, False for padding. Default None.
         training: Boolean. Whether dropout is applied.
 
     Returns:
-        `[B, T, M]`, or a tuple of it and, if requested, the attention weights and the updated
-        cache.
+        `[B, T, M]`, or a tuple of it, the weights and the updated cache, as far as requested.
 
     >>> x, source = keras.Input((None, 64)), keras.Input((None, 64))
     >>> ConvolutionalDecoderBlock(kernel_size=3)(x, x, source, source).shape
@@ -300,10 +281,9 @@ class ConvolutionalDecoderBlock(ConfiguredLayer):
     ) -> None:
         hidden_dim = require_known_dim("inputs", inputs_shape)
         self.convolution.build(inputs_shape)
-        self.query_projection: keras.layers.Dense = keras.layers.Dense(
-            hidden_dim, name="query", dtype=self.dtype_policy
-        )
-        self.query_projection.build((None, hidden_dim))
+        projection = keras.layers.Dense(hidden_dim, name="query", dtype=self.dtype_policy)
+        projection.build((None, hidden_dim))
+        self.query_projection: keras.layers.Dense = projection
         one_head = (None, 1, None, hidden_dim)
         self.mechanism.build(one_head, one_head, one_head)
 
@@ -319,10 +299,7 @@ class ConvolutionalDecoderBlock(ConfiguredLayer):
         key_mask: tf.Tensor | None = None,
         training: bool | None = None,
     ) -> Any:
-        states = self.convolution(inputs, cache=cache, training=training)
-        caches = []
-        if cache is not None:
-            states, *caches = states
+        states, *caches = as_tuple(self.convolution(inputs, cache=cache, training=training))
         rows = tf.reshape(states, [-1, states.shape[-1]])  # [B·T, M]
         query = tf.reshape(self.query_projection(rows), tf.shape(states))
         context, weights = attend_to_source(
@@ -334,10 +311,7 @@ class ConvolutionalDecoderBlock(ConfiguredLayer):
             training=training,
         )
         states = (states + context) * _HALF_VARIANCE
-        outputs = (inputs + states) * _HALF_VARIANCE
-        if not return_attention_scores:
-            return (outputs, *caches) if caches else outputs
-        return outputs, weights, *caches
+        return with_extras((inputs + states) * _HALF_VARIANCE, weights, *caches)
 
     def initial_cache(self, batch_size: int | tf.Tensor) -> tf.Tensor:
         """Returns the cache before the first position: zeros `[B, kernel_size - 1, M]`."""
@@ -349,4 +323,4 @@ class ConvolutionalDecoderBlock(ConfiguredLayer):
         return decoder_output_spec(self, inputs, key, **kwargs)
 
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "attention": serialize_mechanism(self.mechanism)}
+        return {**super().get_config(), "attention": serialize_settings(self.mechanism)}

@@ -20,13 +20,10 @@ class PointerGenerator(ConfiguredLayer):
 
     See et al. 2017, "Get To The Point: Summarization with Pointer-Generator Networks", section 2.2:
     `P(w) = p·softmax(logits)(w) + (1 - p)·Σ a_i` over the source positions i that hold w; p is a
-    sigmoid of the decoder's state. The model can so generate tokens that no target of the training
-    data contains. Source and target must share a vocabulary; with subwords, no additional words are
-    needed.
+    sigmoid of the decoder's state. Source and target must share a vocabulary.
 
     Args:
-        kernel_initializer: Initializer of the kernel of the projection to p. Default
-            "glorot_uniform".
+        kernel_initializer: Initializer of the kernel that gives p. Default "glorot_uniform".
         bias_initializer: Initializer of its bias. Default "zeros".
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
@@ -60,10 +57,9 @@ class PointerGenerator(ConfiguredLayer):
         self, states_shape: Shape, logits_shape: Shape, weights_shape: Shape, source_shape: Shape
     ) -> None:
         hidden_dim = require_known_dim("states", states_shape)
-        self.kernel: keras.Variable = self.new_weight(
-            "kernel", (hidden_dim, 1), self.kernel_initializer
-        )
-        self.bias: keras.Variable = self.new_weight("bias", (1,), self.bias_initializer)
+        new = self.new_weight
+        self.kernel: keras.Variable = new("kernel", (hidden_dim, 1), self.kernel_initializer)
+        self.bias: keras.Variable = new("bias", (1,), self.bias_initializer)
 
     def call(
         self, states: tf.Tensor, logits: tf.Tensor, weights: tf.Tensor, source: tf.Tensor
@@ -97,11 +93,6 @@ class PointerGenerator(ConfiguredLayer):
     ) -> keras.KerasTensor:
         return keras.KerasTensor(logits.shape, dtype=self._output_dtype)
 
-    def compute_output_shape(
-        self, states_shape: Shape, logits_shape: Shape, weights_shape: Shape, source_shape: Shape
-    ) -> Shape:
-        return logits_shape
-
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
 class CoverageLoss(ConfiguredLayer):
@@ -110,12 +101,8 @@ class CoverageLoss(ConfiguredLayer):
     See et al. 2017, "Get To The Point: Summarization with Pointer-Generator Networks", section 2.3,
     after Tu et al. 2016, "Modeling Coverage for Neural Machine Translation": for each target token
     `Σ_i min(a_i, c_i)`, where c is the sum of the attention weights of the previous tokens. The
-    mean over the tokens of a batch is added with `add_loss`, in training only.
-
-    In the papers c is also an input of the attention. A recurrent decoder, which processes one
-    token after the other, can do this: see `coverage_attention` of `RecurrentSeq2Seq`. A
-    Transformer and a convolutional decoder compute all target positions at once in training, before
-    the attention of previous tokens is known, so they have only this loss.
+    mean over the tokens of a batch is added with `add_loss`, in training only. In the papers c is
+    also an input of the attention: see `coverage_attention` of `RecurrentSeq2Seq`.
 
     Args:
         weight: Float. Weight of the loss. Default 1, as in the paper.
@@ -125,9 +112,7 @@ class CoverageLoss(ConfiguredLayer):
         inputs: Any tensor, so that the layer can stand in a functional model.
         weights: Attention weights on the source, `[B, T, S]`.
         is_token: Boolean `[B, T]`, False for padding of the target.
-
-    Returns:
-        `inputs`.
+        training: Boolean. Whether the loss is added.
 
     >>> layer = CoverageLoss(weight=1.0)
     >>> weights = ops.convert_to_tensor([[[1.0, 0.0], [1.0, 0.0]]])
@@ -161,8 +146,3 @@ class CoverageLoss(ConfiguredLayer):
         self, inputs: Any, weights: Any, is_token: Any, training: bool | None = None
     ) -> keras.KerasTensor:
         return keras.KerasTensor(inputs.shape, dtype=inputs.dtype)
-
-    def compute_output_shape(
-        self, inputs_shape: Shape, weights_shape: Shape, is_token_shape: Shape
-    ) -> Shape:
-        return inputs_shape

@@ -1,32 +1,26 @@
 """Key/value caches for decoding token by token.
 
-A cache of self-attention grows by the tokens of each call; a cache of cross-attention is computed
-once. All are named tuples of tensors, which `tf.nest`, `tf.while_loop` and SavedModels flatten.
-
-The length of a cache is the index of the next entry, not the position of the next token in its
-text: the two differ if a cache does not hold every token.
+They are named tuples of tensors, which `tf.nest`, `tf.while_loop` and SavedModels flatten.
 """
 
 from typing import Any, NamedTuple, Self
 
 import tensorflow as tf
-
-from keras_transformer.layers.call_helpers import shape_of
+from keras import ops
+from tensorflow.python.ops import control_flow_util
 
 
 class KVCache:
     """Base of the caches of self-attention: keys, values and mask of the tokens so far.
 
-    Attributes:
-        key: `[B, K, L, D]`.
-        value: `[B, K, L, D]`.
-        mask: Boolean `[B, L]`, False for padding and for entries that have not been written.
+    The length of a cache is the index of the next entry. The position of the next token in its text
+    is another number if the cache does not hold every token.
     """
 
     __slots__ = ()
-    key: tf.Tensor
-    value: tf.Tensor
-    mask: tf.Tensor
+    key: tf.Tensor  # [B, K, L, D]
+    value: tf.Tensor  # [B, K, L, D]
+    mask: tf.Tensor  # boolean [B, L], False for padding and for entries that are not written yet
 
     @property
     def length(self) -> tf.Tensor:
@@ -43,16 +37,17 @@ class KVCache:
 
     def reorder(self, indices: tf.Tensor) -> Self:
         """Returns the cache of the rows `indices` `[R]`, as a beam search chooses them."""
-        return self._map_rows(lambda rows: tf.gather(rows, indices))
-
-    def repeat(self, times: int | tf.Tensor) -> Self:
-        """Returns the cache with every row `times` times, copies of a row next to each other."""
-        return self._map_rows(lambda rows: tf.repeat(rows, times, axis=0))
-
-    def _map_rows(self, function: Any) -> Self:
         return tf.nest.map_structure(
-            lambda tensor: function(tensor) if tensor.shape.rank else tensor, self
+            lambda tensor: tf.gather(tensor, indices) if tensor.shape.rank else tensor, self
         )
+
+
+class CrossAttentionCache(NamedTuple):
+    """Projected keys and values of another sequence, computed once for all steps."""
+
+    key: tf.Tensor  # [B, K, S, D]
+    value: tf.Tensor  # [B, K, S, D]
+    mask: tf.Tensor  # boolean [B, S], False for padding
 
 
 class _FixedFields(NamedTuple):
@@ -63,10 +58,9 @@ class _FixedFields(NamedTuple):
 
 
 class FixedKVCache(_FixedFields, KVCache):
-    """A cache with space for a fixed number of entries L.
+    """A cache with space for a fixed number of entries L: shapes stay the same, as XLA needs them.
 
-    Shapes stay the same from step to step, as XLA needs them. The fields are those of `KVCache`,
-    and `next_index`, the index of the next entry, an int32 scalar.
+    The fields are those of `KVCache`, and `next_index`, the index of the next entry, int32.
 
     >>> cache = FixedKVCache.empty(2, num_heads=4, max_length=5, key_dim=8)
     >>> cache = cache.append(tf.ones([2, 4, 1, 8]), tf.ones([2, 4, 1, 8]))
@@ -96,10 +90,9 @@ class FixedKVCache(_FixedFields, KVCache):
             value_dim: Integer. Size of a value. Defaults to `key_dim`.
             dtype: Type of keys and values. Defaults to "float32".
         """
-        value_dim = value_dim or key_dim
         return cls(
             tf.zeros([batch_size, num_heads, max_length, key_dim], dtype),
-            tf.zeros([batch_size, num_heads, max_length, value_dim], dtype),
+            tf.zeros([batch_size, num_heads, max_length, value_dim or key_dim], dtype),
             tf.zeros([batch_size, max_length], tf.bool),
             tf.constant(0, tf.int32),
         )
@@ -122,8 +115,8 @@ class FixedKVCache(_FixedFields, KVCache):
     def require_space(self, count: int | tf.Tensor, tensor: tf.Tensor) -> tf.Tensor:
         """Returns `tensor` after checking that `count` more entries fit.
 
-        Raises `ValueError` if the length is known, and fails when the graph runs if it is not. XLA
-        has no run-time errors: there the caller must keep the length within bounds.
+        An unknown length is checked when the graph runs. XLA has no run-time errors: there the
+        caller must keep the length within bounds.
         """
         end, max_length = self.next_index + count, self.key.shape[2]
         message = (
@@ -148,10 +141,9 @@ class _GrowingFields(NamedTuple):
 
 
 class GrowingKVCache(_GrowingFields, KVCache):
-    """A cache that grows by concatenation, as long as the entries that it holds.
+    """A cache that grows by concatenation: a step reads and copies only the entries so far.
 
-    A step reads and copies only the entries so far, whatever the maximum length. Shapes change from
-    step to step, which XLA does not allow; use `FixedKVCache` there.
+    Shapes change from step to step, which XLA does not allow; use `FixedKVCache` there.
 
     >>> cache = GrowingKVCache.empty(2, num_heads=4, key_dim=8)
     >>> cache = cache.append(tf.ones([2, 4, 1, 8]), tf.ones([2, 4, 1, 8]))
@@ -190,29 +182,14 @@ class GrowingKVCache(_GrowingFields, KVCache):
         return tf.unstack(tf.shape(self.mask))[1]
 
     def append(self, key: tf.Tensor, value: tf.Tensor, mask: tf.Tensor | None = None) -> Self:
-        new_mask: Any = mask
         if mask is None:
             batch_size, _, count, _ = tf.unstack(tf.shape(key))
-            new_mask = tf.fill([batch_size, count], True)
+            mask = tf.fill([batch_size, count], True)
         return type(self)(
             tf.concat([self.key, key], axis=2),
             tf.concat([self.value, value], axis=2),
-            tf.concat([self.mask, new_mask], axis=1),
+            tf.concat([self.mask, mask], axis=1),
         )
-
-
-class CrossAttentionCache(NamedTuple):
-    """Projected keys and values of another sequence, computed once for all steps.
-
-    Attributes:
-        key: `[B, K, S, D]`.
-        value: `[B, K, S, D]`.
-        mask: Boolean `[B, S]`, False for padding.
-    """
-
-    key: tf.Tensor
-    value: tf.Tensor
-    mask: tf.Tensor
 
 
 def _write_heads(cached: tf.Tensor, new: tf.Tensor, slots: tf.Tensor) -> tf.Tensor:
@@ -227,3 +204,14 @@ def _write(cached: tf.Tensor, new: tf.Tensor, slots: tf.Tensor) -> tf.Tensor:
     """Returns `cached` `[R, L, …]` with `new` `[R, T, …]` at `slots` `[T]`; in place under XLA."""
     rows = tf.meshgrid(tf.range(shape_of(new)[0]), slots, indexing="ij")
     return tf.tensor_scatter_nd_update(cached, tf.stack(rows, axis=-1), new)
+
+
+def shape_of(tensor: Any) -> tuple[Any, ...]:
+    """Returns the shape of a tensor: integers where it is known, else scalar tensors."""
+    shape: Any = ops.shape(tensor)
+    return tuple(shape)
+
+
+def is_compiled_by_xla() -> bool:
+    """Returns whether this code is traced for a `tf.function(jit_compile=True)`, at any depth."""
+    return control_flow_util.GraphOrParentsInXlaContext(tf.compat.v1.get_default_graph())

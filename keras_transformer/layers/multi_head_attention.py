@@ -1,11 +1,11 @@
 """Multi-head attention with a replaceable mechanism, as a drop-in for Keras' own layer."""
 
+import inspect
 import math
 from collections.abc import Sequence
 from typing import Any
 
 import keras
-import tensorflow as tf
 from keras import ops
 
 from keras_transformer._utils.checks import (
@@ -22,16 +22,17 @@ from keras_transformer._utils.errors import ArgumentError, UserError
 from keras_transformer._utils.types import Shape
 from keras_transformer.layers.attention.mechanism import (
     AttentionMechanism,
+    Integer,
     is_query_mask,
     make_mechanism,
-    serialize_mechanism,
+    serialize_settings,
 )
-from keras_transformer.layers.call_helpers import shape_of, symbolic_like, with_extras
 from keras_transformer.layers.kv_cache import (
     CrossAttentionCache,
     FixedKVCache,
     GrowingKVCache,
     KVCache,
+    shape_of,
 )
 
 
@@ -39,8 +40,8 @@ from keras_transformer.layers.kv_cache import (
 class MultiHeadAttention(ConfiguredLayer):
     """Multi-head self-attention or cross-attention with any registered mechanism and a KV cache.
 
-    Call it as `keras.layers.MultiHeadAttention`: the arguments that both have mean the same and
-    give the same results. Without `value` it is self-attention. Vaswani et al. 2017, "Attention Is
+    The arguments of `keras.layers.MultiHeadAttention` mean the same and give the same results.
+    Without `value` it is self-attention. Vaswani et al. 2017, "Attention Is
     All You Need", section 3.2.2; with fewer heads for keys and values, Ainslie et al. 2023, "GQA:
     Training Generalized Multi-Query Transformer Models".
 
@@ -55,8 +56,7 @@ class MultiHeadAttention(ConfiguredLayer):
         dropout: Float. Dropout rate of the attention weights. Defaults to 0.
         use_bias: Boolean. Whether the projections have biases. Defaults to True.
         output_shape: Integer or tuple of integers. Shape of an output vector. Defaults to M.
-        num_key_value_heads: Integer. K, number of heads of keys and values, each shared by H / K
-            heads of queries. Defaults to H.
+        num_key_value_heads: Integer. K, number of heads of keys and values. Defaults to H.
         mechanism: A name in `keras_transformer.layers.MECHANISMS`, or an `AttentionMechanism` whose
             settings are copied. Defaults to "scaled_dot_product".
         kernel_initializer: Initializer of the projections' kernels. Defaults to "glorot_uniform".
@@ -76,26 +76,21 @@ class MultiHeadAttention(ConfiguredLayer):
         key_mask: Boolean `[B, S]`, False for padding.
         attention_mask: Boolean, True = attend: `[B, T, S]`, or `[B, H, T, S]`, where any axis but
             the last may have size 1.
-        return_attention_scores: Boolean. Whether to return the attention weights `[B, H, T, S]`
-            (before dropout) as well. Defaults to False.
+        return_attention_scores: Boolean. Whether to return the attention weights (before dropout),
+            `[B, H, T, S]`, as well. Defaults to False.
         training: Boolean. Whether to apply dropout.
         use_causal_mask: Boolean. Whether to hide later keys from a query. Defaults to False.
         cache: `KVCache` from `initial_cache` or from the previous call, for self-attention step by
             step. The updated cache is returned last.
-        position: Integer or scalar tensor. Position of the first query in its text, for mechanisms
-            that encode positions. Defaults to the length of the cache, or 0.
+        position: Integer or scalar tensor. Position of the first query in its text. Defaults to the
+            length of the cache, or 0.
         cross_attention_cache: `CrossAttentionCache` from the method of this name, in place of
-            `value`. `query` may have N rows for each of its rows, next to each other: N hypotheses
-            that share a source.
-        relations: Integers `[B, T, S]`, the relation of each query to each key, for a mechanism
-            that reads relations, such as "structural".
+            `value`. `query` may have N consecutive rows, or hypotheses, for each of its rows.
+        relations: Integers `[B, T, S]`, for a mechanism that reads relations, such as "structural".
         mask: Boolean `[B, T]`. Keras sets it to the implicit mask of `query`.
 
     Returns:
-        `[B, T, M]`; with `return_attention_scores` or a `cache`, a tuple of it, the attention
-        weights and the updated cache, as far as requested.
-
-    Example:
+        `[B, T, M]`, or a tuple of it, the weights and the updated cache, as far as requested.
 
     >>> x = keras.Input((None, 64))
     >>> y = MultiHeadAttention(num_heads=4, mechanism="rotary")(x, use_causal_mask=True)
@@ -149,20 +144,15 @@ class MultiHeadAttention(ConfiguredLayer):
         self.supports_masking = True
 
     def build(
-        self,
-        query_shape: Shape,
-        value_shape: Shape | None = None,
-        key_shape: Shape | None = None,
+        self, query_shape: Shape, value_shape: Shape | None = None, key_shape: Shape | None = None
     ) -> None:
+        value_shape = value_shape or query_shape
         hidden_dim = require_known_dim("query", query_shape)
-        value_inputs = key_inputs = hidden_dim
-        if value_shape is not None:
-            value_inputs = key_inputs = require_known_dim("value", value_shape)
-        if key_shape is not None:
-            key_inputs = require_known_dim("key", key_shape)
-        key_dim = self.key_dim
-        if key_dim is None:
-            key_dim = require_divisible("hidden_dim", hidden_dim, "num_heads", self.num_heads)
+        value_inputs = require_known_dim("value", value_shape)
+        key_inputs = require_known_dim("key", key_shape or value_shape)
+        key_dim = self.key_dim or require_divisible(
+            "hidden_dim", hidden_dim, "num_heads", self.num_heads
+        )
         value_dim = self.value_dim or key_dim
         self._head_dims = (key_dim, value_dim)
         self._output_dims = (hidden_dim,) if self._output_shape is None else self._output_shape
@@ -172,15 +162,11 @@ class MultiHeadAttention(ConfiguredLayer):
         self.key_projection: keras.layers.Dense | None = None
         if self.mechanism.reads_keys:
             self.key_projection = make("key", key_inputs, key_value_heads * key_dim)
-        self.value_projection: keras.layers.Dense = make(
-            "value", value_inputs, key_value_heads * value_dim
-        )
-        self.output_projection: keras.layers.Dense = make(
-            "output", heads * value_dim, math.prod(self._output_dims)
-        )
+        units, outputs = key_value_heads * value_dim, math.prod(self._output_dims)
+        self.value_projection: keras.layers.Dense = make("value", value_inputs, units)
+        self.output_projection: keras.layers.Dense = make("output", heads * value_dim, outputs)
         key_shape = (None, self.num_heads, None, key_dim)
         self.mechanism.build(key_shape, key_shape, (*key_shape[:3], value_dim))
-        self.built = True
 
     def _make_projection(self, name: str, inputs: int, units: int) -> keras.layers.Dense:
         projection = keras.layers.Dense(
@@ -224,18 +210,24 @@ class MultiHeadAttention(ConfiguredLayer):
         use_causal_mask: bool = False,
         *,
         cache: KVCache | None = None,
-        position: int | tf.Tensor | None = None,
+        position: Integer | None = None,
         cross_attention_cache: CrossAttentionCache | None = None,
         relations: Any = None,
         mask: Any = None,
     ) -> Any:
-        self._check_call(
-            query, value, key, attention_mask, use_causal_mask, cache, cross_attention_cache,
-            relations,
-        )  # fmt: skip
+        self._require_valid_call(
+            query,
+            value,
+            key,
+            attention_mask=attention_mask,
+            use_causal_mask=use_causal_mask,
+            cache=cache,
+            cross_attention_cache=cross_attention_cache,
+            relations=relations,
+        )
         shape = shape_of(query)
         key_mask = _merge_masks(value_mask, key_mask)
-        query_offset: int | tf.Tensor = 0
+        query_offset: Integer = 0
         if cross_attention_cache is not None:
             query = _rows_to_queries(query, cross_attention_cache)
         queries = self._project(self.query_projection, query, self.num_heads)  # [B, H, T, D]
@@ -266,7 +258,7 @@ class MultiHeadAttention(ConfiguredLayer):
             use_causal_mask=use_causal_mask,
             return_attention_scores=return_attention_scores,
             training=training,
-            **({} if relations is None else {"relations": relations}),
+            relations=relations,
         )
         context, *scores = results if return_attention_scores else (results,)
         outputs = self._join_heads(context)
@@ -275,32 +267,24 @@ class MultiHeadAttention(ConfiguredLayer):
             scores = [_queries_to_rows(each, shape) for each in scores]
         return with_extras(outputs, *scores, cache)
 
-    def initial_cache(
-        self, batch_size: int | tf.Tensor, max_length: int | tf.Tensor | None = None
-    ) -> KVCache:
+    def initial_cache(self, batch_size: Integer, max_length: Integer | None = None) -> KVCache:
         """Returns an empty KV cache for self-attention step by step.
 
         Args:
             batch_size: Integer or scalar tensor. B.
-            max_length: Integer or scalar tensor. Space for so many tokens in a `FixedKVCache`.
-                Defaults to None, for a `GrowingKVCache`.
+            max_length: Integer or scalar tensor. Number of tokens that a `FixedKVCache` has space
+                for. Defaults to None: a `GrowingKVCache`.
         """
         self._require_built()
-        key_dim, value_dim = self._head_dims
-        heads = self._key_value_heads
+        sizes, heads = (*self._head_dims, self.compute_dtype), self._key_value_heads
         if max_length is None:
-            return GrowingKVCache.empty(batch_size, heads, key_dim, value_dim, self.compute_dtype)
-        return FixedKVCache.empty(
-            batch_size, heads, max_length, key_dim, value_dim, self.compute_dtype
-        )
+            return GrowingKVCache.empty(batch_size, heads, *sizes)
+        return FixedKVCache.empty(batch_size, heads, max_length, *sizes)
 
     def cross_attention_cache(
         self, value: Any, value_mask: Any = None, key: Any = None, key_mask: Any = None
     ) -> CrossAttentionCache:
-        """Returns keys, values and mask of a sequence, projected once for all steps.
-
-        The arguments are those of the call; without masks, there is no padding.
-        """
+        """Returns keys, values and mask for all steps; the arguments are those of the call."""
         self._require_built()
         mask: Any = _merge_masks(value_mask, key_mask)
         if mask is None:
@@ -345,17 +329,20 @@ class MultiHeadAttention(ConfiguredLayer):
         repeats = self._queries_per_key
         return heads if repeats == 1 else ops.repeat(heads, repeats, axis=1)
 
-    def _check_call(
+    def _require_valid_call(
         self,
         query: Any,
-        value: Any,
-        key: Any,
-        attention_mask: Any,
-        use_causal_mask: bool,
-        cache: KVCache | None,
-        cross_attention_cache: CrossAttentionCache | None,
-        relations: Any,
-    ) -> None:
+        value: Any = None,
+        key: Any = None,
+        *,
+        attention_mask: Any = None,
+        use_causal_mask: bool = False,
+        cache: KVCache | None = None,
+        cross_attention_cache: CrossAttentionCache | None = None,
+        relations: Any = None,
+        **_: Any,
+    ) -> int | None:
+        """Checks arguments of `call`; returns the number of keys, None if it is not known yet."""
         is_cross = value is not None or cross_attention_cache is not None
         uses = {"causal": use_causal_mask, "cache": cache is not None, "cross": is_cross}
         try:
@@ -372,17 +359,22 @@ class MultiHeadAttention(ConfiguredLayer):
         if key is not None and value is None:
             raise UserError("`key` needs a `value`; got a `key` alone.", fix="Pass both.")
         if cache is not None and is_cross:
-            raise UserError(
-                "`cache` is for self-attention, and this call is cross-attention.",
-                fix="Pass `cross_attention_cache` in place of `value` and `cache`.",
-            )
-        key_length = _known_key_length(query, value, cross_attention_cache, cache)
+            problem = "`cache` is for self-attention, and this call is cross-attention."
+            fix = "Pass `cross_attention_cache` in place of `value` and `cache`."
+            raise UserError(problem, fix=fix)
+        if cache is not None:
+            key_length = cache.key.shape[2] if isinstance(cache, FixedKVCache) else None
+        elif cross_attention_cache is not None:
+            key_length = cross_attention_cache.key.shape[2]
+        else:
+            key_length = (query if value is None else value).shape[1]
         if relations is not None:
-            _check_relations(query, key_length, relations)
+            _require_relations(query, key_length, relations)
         if attention_mask is not None:
-            self._check_attention_mask(query, key_length, attention_mask)
+            self._require_attention_mask(query, key_length, attention_mask)
+        return key_length
 
-    def _check_attention_mask(self, query: Any, key_length: int | None, mask: Any) -> None:
+    def _require_attention_mask(self, query: Any, key_length: int | None, mask: Any) -> None:
         if len(mask.shape) == 2:
             raise UserError(
                 f"`attention_mask` must be [B, T, S] or [B, H, T, S]; got {tuple(mask.shape)}.",
@@ -396,47 +388,22 @@ class MultiHeadAttention(ConfiguredLayer):
         require_broadcastable("attention_mask", mask, letters, shape)
         dtype = keras.backend.standardize_dtype(mask.dtype)
         if keras.backend.is_float_dtype(dtype):
-            raise UserError(
-                f"`attention_mask` must be boolean, True = attend; got {dtype}.",
-                fix="Pass mask > 0 or a similar comparison.",
-            )
+            problem = f"`attention_mask` must be boolean, True = attend; got {dtype}."
+            raise UserError(problem, fix="Pass mask > 0 or a similar comparison.")
 
-    def compute_output_spec(
-        self,
-        query: Any,
-        value: Any = None,
-        key: Any = None,
-        query_mask: Any = None,
-        value_mask: Any = None,
-        key_mask: Any = None,
-        attention_mask: Any = None,
-        return_attention_scores: bool = False,
-        training: bool | None = None,
-        use_causal_mask: bool = False,
-        *,
-        cache: KVCache | None = None,
-        cross_attention_cache: CrossAttentionCache | None = None,
-        relations: Any = None,
-        **kwargs: Any,
-    ) -> Any:
-        self._check_call(
-            query, value, key, attention_mask, use_causal_mask, cache, cross_attention_cache,
-            relations,
-        )  # fmt: skip
-        shape = self.compute_output_shape(query.shape)
-        scores = None
-        if return_attention_scores:
-            key_length = _known_key_length(query, value, cross_attention_cache, cache)
+    def compute_output_spec(self, *args: Any, **kwargs: Any) -> Any:
+        given = inspect.signature(self.call).bind(*args, **kwargs).arguments
+        key_length = self._require_valid_call(**given)
+        query, cache, scores = given["query"], given.get("cache"), None
+        outputs_shape = self.compute_output_shape(query.shape)
+        outputs = keras.KerasTensor(outputs_shape, dtype=self.compute_dtype)
+        if given.get("return_attention_scores"):
             scores_shape = (query.shape[0], self.num_heads, query.shape[1], key_length)
             scores = keras.KerasTensor(scores_shape, dtype=self.compute_dtype)
-        outputs = keras.KerasTensor(shape, dtype=self.compute_dtype)
         return with_extras(outputs, scores, None if cache is None else symbolic_like(cache))
 
     def compute_output_shape(
-        self,
-        query_shape: Shape,
-        value_shape: Shape | None = None,
-        key_shape: Shape | None = None,
+        self, query_shape: Shape, value_shape: Shape | None = None, key_shape: Shape | None = None
     ) -> Shape:
         outer = query_shape[-1:] if self._output_shape is None else self._output_shape
         return (*query_shape[:-1], *outer)
@@ -445,20 +412,18 @@ class MultiHeadAttention(ConfiguredLayer):
         return {
             **super().get_config(),
             "output_shape": self._output_shape,
-            "mechanism": serialize_mechanism(self.mechanism),
+            "mechanism": serialize_settings(self.mechanism),
         }
 
 
-def _check_relations(query: Any, key_length: int | None, relations: Any) -> None:
+def _require_relations(query: Any, key_length: int | None, relations: Any) -> None:
     require_rank("relations", relations, {3: "B, T, S"})
     shape = (query.shape[0], query.shape[1], key_length)
     require_broadcastable("relations", relations, "B, T, S", shape)
     dtype = keras.backend.standardize_dtype(relations.dtype)
     if not keras.backend.is_int_dtype(dtype):
-        raise UserError(
-            f"`relations` must be integers, such as distances in a tree; got {dtype}.",
-            fix='Pass keras.ops.cast(relations, "int32").',
-        )
+        problem = f"`relations` must be integers, such as distances in a tree; got {dtype}."
+        raise UserError(problem, fix='Pass keras.ops.cast(relations, "int32").')
 
 
 def _positive_or_none(name: str, value: int | None) -> int | None:
@@ -475,22 +440,8 @@ def _as_shape(name: str, shape: int | Sequence[int] | None) -> tuple[int, ...] |
         raise ArgumentError(name, "a positive integer or a tuple of them", shape) from error
 
 
-def _known_key_length(
-    query: Any,
-    value: Any,
-    cross_attention_cache: CrossAttentionCache | None,
-    cache: KVCache | None,
-) -> int | None:
-    """Returns the number of keys of a call, or None if it is unknown before the data come."""
-    if cache is not None:
-        return cache.key.shape[2] if isinstance(cache, FixedKVCache) else None
-    if cross_attention_cache is not None:
-        return cross_attention_cache.key.shape[2]
-    return (query if value is None else value).shape[1]
-
-
 def _merge_masks(first: Any, second: Any) -> Any:
-    """Returns the conjunction of two masks `[B, S]`, either of which may be None."""
+    """Returns the conjunction of two masks, either of which may be None."""
     if first is None or second is None:
         return second if first is None else first
     return ops.logical_and(ops.cast(first, "bool"), ops.cast(second, "bool"))
@@ -522,3 +473,19 @@ def _queries_to_rows(scores: Any, shape: Sequence[Any]) -> Any:
     hypotheses = queries // length
     scores = ops.reshape(scores, (batch_size, num_heads, hypotheses, length, keys))
     return ops.reshape(ops.transpose(scores, (0, 2, 1, 3, 4)), (rows, num_heads, length, keys))
+
+
+def as_tuple(outputs: Any) -> tuple[Any, ...]:
+    """Returns the outputs of a layer, one or a tuple of several, as a tuple."""
+    return outputs if isinstance(outputs, tuple) else (outputs,)
+
+
+def with_extras(outputs: Any, *extras: Any) -> Any:
+    """Returns the outputs of a layer or, with further results that are not None, a tuple."""
+    results = (outputs, *(each for each in extras if each is not None))
+    return results if len(results) > 1 else outputs
+
+
+def symbolic_like(tensors: Any) -> Any:
+    """Returns symbolic Keras tensors with the shapes and types of a nest of tensors."""
+    return keras.tree.map_structure(lambda each: keras.KerasTensor(each.shape, each.dtype), tensors)

@@ -8,7 +8,6 @@ from keras import ops
 
 from keras_transformer._utils.checks import require_integer
 from keras_transformer._utils.configuration import ConfiguredLayer
-from keras_transformer._utils.types import Shape
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
@@ -20,8 +19,7 @@ class PackedSegments(ConfiguredLayer):
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        inputs: Segment numbers, integers `[B, T]`: equal within a document, different between the
-            documents of a row.
+        inputs: Integers `[B, T]`, the numbers of the documents that tokens belong to.
 
     Returns:
         A tuple of the attention mask, boolean `[B, T, T]`, True within a document; and the
@@ -47,8 +45,5 @@ class PackedSegments(ConfiguredLayer):
         return is_together, ops.sum(ops.cast(earlier, "int32"), axis=-1)
 
     def compute_output_spec(self, inputs: Any) -> tuple[keras.KerasTensor, ...]:
-        shapes = zip(self.compute_output_shape(inputs.shape), ("bool", "int32"), strict=True)
-        return tuple(keras.KerasTensor(shape, dtype=dtype) for shape, dtype in shapes)
-
-    def compute_output_shape(self, inputs_shape: Shape) -> tuple[Shape, Shape]:
-        return (*inputs_shape, inputs_shape[-1]), inputs_shape
+        mask = keras.KerasTensor((*inputs.shape, inputs.shape[-1]), dtype="bool")
+        return mask, keras.KerasTensor(inputs.shape, dtype="int32")

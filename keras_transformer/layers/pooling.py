@@ -16,13 +16,13 @@ class Pooling(ConfiguredLayer):
     """Pools the unmasked positions of a sequence into one vector.
 
     Args:
-        mode: "mean" or "max" over the unmasked positions, or "first" for the vector of the first
-            position. Default "mean".
+        mode: "mean" or "max" of the unmasked positions, or the "first" position. Default "mean".
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
         inputs: `[B, T, M]`.
         mask: Boolean `[B, T]`. Default None: the implicit Keras mask of the inputs, if any.
+        inputs_mask: The same; Keras uses this name if there are several tensors.
 
     Returns:
         `[B, M]`; zeros for a row without any unmasked position.

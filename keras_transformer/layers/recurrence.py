@@ -36,10 +36,9 @@ def make_cell(cell: str, units: int, **kwargs: Any) -> "RecurrentCell":
 class RecurrentCell(ConfiguredLayer):
     """Base of the cells: one step of a recurrent network.
 
-    The step is divided into two parts, so that as little as possible happens in the loop.
     `project_inputs` computes the part that depends on no previous step, for all steps at once;
-    `step` computes the rest. Both take the weights from `read_weights`, which is called once for
-    all steps. The stacked weights of two cells run both directions in one loop.
+    `step` computes the rest, in a loop. Both take the weights from `read_weights`, which is called
+    once for all steps. The stacked weights of two cells run both directions in one loop.
 
     A cell registers a name, declares its numbers of gates and states, and implements `step`.
 
@@ -49,10 +48,7 @@ class RecurrentCell(ConfiguredLayer):
 
     Call arguments:
         inputs: Inputs of one step, `[B, N]`.
-        state: Tuple of `[B, U]`, of which the first is the output.
-
-    Returns:
-        The state after the step, a tuple like `state`.
+        state: Tuple of `[B, U]`, of which the first is the output. The new state is returned.
     """
 
     #: Name by which the cell is registered.
@@ -80,10 +76,7 @@ class RecurrentCell(ConfiguredLayer):
         return tf.zeros(shape, dtype)
 
     def read_weights(self) -> dict[str, tf.Tensor]:
-        """Returns the weights for `project_inputs` and `step` as tensors, by name.
-
-        Biases are `[1, num_gates·U]`, so that stacked biases can be added to stacked rows.
-        """
+        """Returns the weights as tensors by name; biases are `[1, num_gates·U]`, for stacking."""
         names = {"kernel": self.kernel, "recurrent_kernel": self.recurrent_kernel}
         weights = {name: tf.cast(weight, self.compute_dtype) for name, weight in names.items()}
         return {**weights, "bias": tf.cast(self.bias, self.compute_dtype)[None]}
@@ -97,12 +90,12 @@ class RecurrentCell(ConfiguredLayer):
         return tf.ensure_shape(projected, [*inputs.shape[:-1], size])
 
     def step(self, projected: tf.Tensor, state: States, weights: dict[str, tf.Tensor]) -> States:
-        """Returns the state after a step.
+        """Returns the state after a step; all arguments may be stacked for D directions.
 
         Args:
-            projected: `[B, num_gates·U]`, from `project_inputs`, or `[D, B, …]` for D directions.
-            state: Tuple of `[B, U]`, or of `[D, B, U]`.
-            weights: Result of `read_weights`, stacked for D directions.
+            projected: `[B, num_gates·U]` or `[D, B, num_gates·U]`, from `project_inputs`.
+            state: Tuple of `[B, U]` or of `[D, B, U]`.
+            weights: Result of `read_weights`.
         """
         raise NotImplementedError(f"{type(self).__name__} must implement `step`.")
 
@@ -121,8 +114,8 @@ class GRUCell(RecurrentCell):
     """A gated recurrent unit. Its state is one tensor, the output.
 
     Cho et al. 2014, "Learning Phrase Representations using RNN Encoder-Decoder for Statistical
-    Machine Translation", section 2.3. As in cuDNN and by default in Keras, the reset gate is
-    applied after the matrix product with the state, so that a step needs only one product.
+    Machine Translation", section 2.3. As by default in Keras, the reset gate is applied after the
+    matrix product with the state, so that a step needs only one product.
 
     Args:
         units: Integer. Size of the state.
@@ -163,9 +156,8 @@ class LSTMCell(RecurrentCell):
     """A long short-term memory cell. Its state is two tensors, the output and the cell state.
 
     Hochreiter & Schmidhuber 1997, "Long Short-Term Memory", with the forget gate of Gers et al.
-    2000, "Learning to Forget". The bias of the forget gate is initialized with 1, so that a new
-    cell keeps its state (Jozefowicz et al. 2015, "An Empirical Exploration of Recurrent Network
-    Architectures").
+    2000, "Learning to Forget", whose bias is initialized with 1 (Jozefowicz et al. 2015, "An
+    Empirical Exploration of Recurrent Network Architectures").
 
     Args:
         units: Integer. Size of the output and of the cell state.
@@ -201,8 +193,6 @@ def scan(
 ) -> tuple[States, Any]:
     """Runs a step over a sequence and returns all outputs, `[T, …]` each, and the last state.
 
-    A single step runs without a loop, which makes token-by-token decoding faster.
-
     Args:
         step: Function `(time, inputs at that time, state) -> (tuple of outputs, state)`.
         inputs: Tuple of tensors `[T, …]`.
@@ -216,7 +206,7 @@ def scan(
     [1, 3, 6]
     """
     length = inputs[0].shape[0]
-    if length == 1:
+    if length == 1:  # no loop: token-by-token decoding is faster
         outputs, state = step(0, tuple(each[0] for each in inputs), state)
         return tuple(each[None] for each in outputs), state
     steps = tf.shape(inputs[0])[0]
@@ -230,11 +220,9 @@ def scan(
         write = tuple(array.write(time, each) for array, each in zip(write, outputs, strict=True))
         return time + 1, new, write
 
+    start = tf.constant(0), state, write
     _, state, write = tf.while_loop(
-        lambda time, *_: time < steps,
-        body,
-        (tf.constant(0), state, write),
-        maximum_iterations=steps,
+        lambda time, *_: time < steps, body, start, maximum_iterations=steps
     )
     outputs = tuple(array.stack() for array in write)
     for each in outputs:
@@ -248,8 +236,7 @@ class BidirectionalRNN(ConfiguredLayer):
 
     Schuster & Paliwal 1997, "Bidirectional Recurrent Neural Networks". Both run in one loop.
 
-    Masking: where the implicit Keras mask of the inputs is False, a cell keeps its state, so that
-    padding before or after a sequence has no effect on it.
+    Masking: where the implicit Keras mask of the inputs is False, a cell keeps its state.
 
     Args:
         hidden_dim: Even integer. Size M of the outputs, half of it from each direction.
@@ -259,9 +246,6 @@ class BidirectionalRNN(ConfiguredLayer):
     Call arguments:
         inputs: `[B, S, N]`.
         mask: Boolean `[B, S]`. Keras passes the implicit mask.
-
-    Returns:
-        `[B, S, M]`.
 
     >>> inputs = keras.Input((None, 32))
     >>> BidirectionalRNN(64, cell="gru")(inputs).shape

@@ -34,10 +34,7 @@ class PrecomputedSource(NamedTuple):
         )
 
     def with_coverage(self, vector: Any, coverage: tf.Tensor) -> Self:
-        """Returns the source with `coverage · vector` added to the keys, for coverage `[B, S]`.
-
-        `vector` is the result of the mechanism's `precompute_keys` for a vector as the only key.
-        """
+        """Returns the source with `coverage` `[B, S]` times a precomputed vector added to keys."""
 
         def add(key: tf.Tensor, vector: tf.Tensor) -> tf.Tensor:  # [B, 1, S, …], [1, 1, 1, …]
             return key + tf.cast(coverage, key.dtype)[:, None, :, None] * vector
@@ -63,19 +60,15 @@ def attend_to_source(
     return_attention_scores: bool = False,
     training: bool | None = None,
 ) -> tuple[tf.Tensor, Any]:
-    """Returns the attention of each query to its source.
+    """Returns the context of each query, shaped as `query`, and weights `[B, T, S]` or None.
 
     Args:
         mechanism: An `AttentionMechanism`.
-        query: `[B, T, M]`, or `[B·N, T, M]` for N hypotheses of each row of the source, one after
-            the other; they are attended as N·T queries.
+        query: `[B, T, M]`, or `[B·N, T, M]` for N consecutive hypotheses of a row of the source.
         source: The source.
         position: Position of the first query in its sequence.
         return_attention_scores: Whether to return the attention weights. Default False.
         training: Whether dropout is applied.
-
-    Returns:
-        The context, shaped as `query`, and the attention weights `[B, T, S]` or None.
     """
     batch_size, keys, hidden_dim = tf.unstack(tf.shape(source.value))
     # The number of queries follows from the shapes and not from -1, because a batch may be empty.

@@ -1,7 +1,8 @@
 """Token embedding, which is also the output layer with tied weights."""
 
+import dataclasses
 import math
-from typing import Any
+from typing import Any, Self
 
 import keras
 import tensorflow as tf
@@ -11,11 +12,51 @@ from keras_transformer._utils.checks import require_integer, require_positive_in
 from keras_transformer._utils.configuration import ConfiguredLayer
 from keras_transformer._utils.errors import ArgumentError, UserError
 from keras_transformer._utils.types import Shape
-from keras_transformer.layers.logit_projection import LogitProjection
 
 #: Up to this number of rows, the table is multiplied in the layout in which it is stored: to
 #: transpose a table of 8,000 rows takes about as long as 16 steps of 4 rows save.
 FEW_ROWS = 4
+
+_PROJECTION = "_keras_transformer_logit_projection"
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class LogitProjection:
+    """The inputs of an output layer that computed logits as `states · tableᵀ`.
+
+    The logits `[B, T, V]` are by far the largest tensor of a training step. A loss that knows how
+    they were computed can do without them: see `losses/fused_cross_entropy.py`.
+
+    1. `TokenEmbedding`, as output layer, attaches a `LogitProjection` to the logits, as Keras does
+       with implicit masks. An operation on the logits gives a tensor without it.
+    2. In a graph, the loss computes from `LogitProjection.of(logits)` only, so that nothing depends
+       on the logits and TensorFlow never computes them.
+    3. Loss and metrics need the same sums over tokens. The first of them stores its result in
+       `LogitProjection.results`, the others reuse it.
+
+    Attributes:
+        states: `[N, M]`, one row for each row of logits.
+        table: `[V, M]`.
+        leading_shape: The shape of the logits without their last axis, an int32 tensor `[rank]`.
+        is_training: Whether the gradient will be needed.
+        results: Sums over tokens, for reuse.
+    """
+
+    states: tf.Tensor
+    table: tf.Tensor
+    leading_shape: tf.Tensor
+    is_training: bool
+    results: list[Any] = dataclasses.field(default_factory=list)
+
+    def attach_to(self, logits: tf.Tensor) -> tf.Tensor:
+        """Attaches the projection to the logits `[…, V]` and returns them."""
+        setattr(logits, _PROJECTION, self)
+        return logits
+
+    @classmethod
+    def of(cls, logits: Any) -> Self | None:
+        """Returns the projection that is attached to logits, or None."""
+        return getattr(logits, _PROJECTION, None)
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
@@ -31,22 +72,19 @@ class TokenEmbedding(ConfiguredLayer):
         vocabulary_size: Integer. Number V of tokens.
         hidden_dim: Integer. Size M of a vector.
         padding_id: Integer. The id of padding. Default 0.
-        scale: Boolean. Whether vectors are multiplied by sqrt(M), so that they have about the size
-            of a position encoding. Default True.
+        scale: Boolean. Whether vectors are multiplied by sqrt(M). Default True.
         embeddings_initializer: Initializer of the `[V, M]` table. Default None: normal with
             standard deviation M^-0.5, which gives scaled embeddings and logits of about unit size.
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
         inputs: Integer ids `[…]`, or with `reverse=True` vectors `[…, M]`. An id outside of the
-            vocabulary is an error on the CPU; GPUs and XLA, which have no run-time errors, return
-            the vector of some other token or zeros.
+            vocabulary is an error on the CPU; GPUs and XLA return another vector or zeros.
         reverse: Boolean. Whether to compute logits. Default False.
         training: Boolean. Whether the gradient of the logits will be needed.
 
     Returns:
-        Vectors `[…, M]`; with `reverse=True` logits `[…, V]` in float32 or float64, with an
-        attached `LogitProjection`.
+        Vectors `[…, M]`; in reverse logits `[…, V]` in at least float32, with a `LogitProjection`.
 
     >>> ids = keras.Input((None,), dtype="int32")
     >>> embedding = TokenEmbedding(vocabulary_size=1000, hidden_dim=64)
@@ -69,9 +107,8 @@ class TokenEmbedding(ConfiguredLayer):
         self.hidden_dim: int = require_positive_integer("hidden_dim", hidden_dim)
         self.padding_id: int = require_integer("padding_id", padding_id, minimum=0)
         if self.padding_id >= self.vocabulary_size:
-            raise ArgumentError(
-                "padding_id", f"an id below vocabulary_size={vocabulary_size}", padding_id
-            )
+            expected = f"an id below vocabulary_size={vocabulary_size}"
+            raise ArgumentError("padding_id", expected, padding_id)
         self.scale: bool = bool(scale)
         self.embeddings_initializer: Any = keras.initializers.get(
             embeddings_initializer or keras.initializers.RandomNormal(stddev=hidden_dim**-0.5)
@@ -79,9 +116,8 @@ class TokenEmbedding(ConfiguredLayer):
         self.supports_masking = True
 
     def build(self, inputs_shape: Shape) -> None:
-        self.embeddings: keras.Variable = self.new_weight(
-            "embeddings", (self.vocabulary_size, self.hidden_dim), self.embeddings_initializer
-        )
+        shape, initializer = (self.vocabulary_size, self.hidden_dim), self.embeddings_initializer
+        self.embeddings: keras.Variable = self.new_weight("embeddings", shape, initializer)
 
     def call(
         self, inputs: tf.Tensor, reverse: bool = False, training: bool | None = None
@@ -100,10 +136,9 @@ class TokenEmbedding(ConfiguredLayer):
         return embedded * math.sqrt(self.hidden_dim) if self.scale else embedded
 
     def output_kernel(self, rows: int | tf.Tensor) -> tf.Tensor:
-        """Returns the table in the layout in which `to_logits` is fastest without XLA.
+        """Returns the table `[M, V]`, in which layout `to_logits` is fastest without XLA.
 
-        For `rows` of logits at a time it is `[M, V]`; or `[0, 0]` for a few rows, for which the
-        transposition takes longer than it saves.
+        It is `[0, 0]` for a few `rows` of logits, for which a transposition does not pay off.
         """
         return tf.cond(
             tf.convert_to_tensor(rows) > FEW_ROWS,
@@ -132,8 +167,7 @@ class TokenEmbedding(ConfiguredLayer):
     def _multiply_few(self, rows: tf.Tensor) -> tf.Tensor:
         """Returns logits `[R, V]` of rows `[R, M]`; a few rows are multiplied one by one.
 
-        This is twice as fast under XLA, which copies the whole table at each step to multiply
-        several rows with it.
+        XLA copies the whole table at each step to multiply several rows with it.
         """
         table = self._table()
         return tf.cond(
@@ -175,10 +209,8 @@ class TokenEmbedding(ConfiguredLayer):
         is_float, shape = keras.backend.is_float_dtype(inputs.dtype), tuple(inputs.shape)
         got = f"got {keras.backend.standardize_dtype(inputs.dtype)} {shape}."
         if reverse and not (is_float and len(shape) > 1 and shape[-1] == self.hidden_dim):
-            raise UserError(
-                f"TokenEmbedding '{self.name}' in reverse takes floating-point vectors "
-                f"[…, {self.hidden_dim}]; {got}"
-            )
+            vectors = f"floating-point vectors […, {self.hidden_dim}]"
+            raise UserError(f"TokenEmbedding '{self.name}' in reverse takes {vectors}; {got}")
         if not reverse and is_float:
             raise UserError(
                 f"TokenEmbedding '{self.name}' takes integer ids; {got}",

@@ -4,25 +4,29 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import keras
-import tensorflow as tf
 
 from keras_transformer._utils.configuration import ConfiguredLayer
 from keras_transformer._utils.errors import UserError
 from keras_transformer._utils.types import Shape
 from keras_transformer.layers.attention.mechanism import (
     AttentionMechanism,
+    Integer,
     make_mechanism,
-    serialize_mechanism,
+    serialize_settings,
 )
-from keras_transformer.layers.call_helpers import as_tuple, with_extras
-from keras_transformer.layers.feed_forward import make_feed_forward, serialize_activation
+from keras_transformer.layers.feed_forwards.feed_forward import serialize_activation
+from keras_transformer.layers.feed_forwards.registry import make_feed_forward
 from keras_transformer.layers.kv_cache import CrossAttentionCache, KVCache
-from keras_transformer.layers.multi_head_attention import MultiHeadAttention
-from keras_transformer.layers.normalization import Residual
+from keras_transformer.layers.multi_head_attention import (
+    MultiHeadAttention,
+    as_tuple,
+    with_extras,
+)
+from keras_transformer.layers.residual import Residual
 
 
 class TransformerBlock(ConfiguredLayer):
-    """Base of `EncoderBlock` and `DecoderBlock`: self-attention and a feed-forward network.
+    """Base of the blocks: self-attention and a feed-forward network.
 
     Args: those of `EncoderBlock`.
     """
@@ -103,42 +107,37 @@ class TransformerBlock(ConfiguredLayer):
         if not self.feed_forward.built:
             self.feed_forward.build(inputs_shape)
         self.feed_forward_residual.build(inputs_shape)
-        self.built = True
 
-    def initial_cache(
-        self, batch_size: int | tf.Tensor, max_length: int | tf.Tensor | None = None
-    ) -> KVCache:
+    def initial_cache(self, batch_size: Integer, max_length: Integer | None = None) -> KVCache:
         """Returns an empty KV cache; see `MultiHeadAttention.initial_cache`."""
         return self.self_attention.initial_cache(batch_size, max_length)
 
-    def _attend(
-        self,
-        attention: MultiHeadAttention,
+    @staticmethod
+    def _apply(
+        sublayer: keras.layers.Layer,
         residual: Residual,
         inputs: Any,
         training: bool | None,
         **kwargs: Any,
     ) -> tuple[Any, list[Any]]:
-        """Returns the outputs of an attention sublayer and a list of its further results."""
-        attended = attention(residual.sublayer_inputs(inputs), training=training, **kwargs)
-        change, *extras = as_tuple(attended)
+        """Returns the outputs of a sublayer with its residual, and a list of its other results."""
+        results = sublayer(residual.sublayer_inputs(inputs), training=training, **kwargs)
+        change, *extras = as_tuple(results)
         return residual(inputs, change, training=training), extras
 
-    def _feed(self, inputs: Any, training: bool | None) -> Any:
-        """Returns the outputs of the feed-forward sublayer."""
-        residual = self.feed_forward_residual
-        change = self.feed_forward(residual.sublayer_inputs(inputs), training=training)
-        return residual(inputs, change, training=training)
+    def compute_output_spec(self, *args: Any, **kwargs: Any) -> Any:
+        return self.call(*args, **kwargs)  # with symbolic tensors: only other layers see them
+
+    def compute_output_shape(
+        self, inputs_shape: Shape, encoder_outputs_shape: Shape | None = None
+    ) -> Shape:
+        return inputs_shape
 
     def get_config(self) -> dict[str, Any]:
-        feed_forward: Any = self._feed_forward_name
-        if feed_forward is None:
-            feed_forward = keras.saving.serialize_keras_object(self.feed_forward)
-            feed_forward.pop("build_config", None)
         return {
             **super().get_config(),
-            "attention": serialize_mechanism(self.self_attention.mechanism),
-            "feed_forward": feed_forward,
+            "attention": serialize_settings(self.self_attention.mechanism),
+            "feed_forward": self._feed_forward_name or serialize_settings(self.feed_forward),
             "activation": serialize_activation(self.activation),
         }
 
@@ -157,8 +156,7 @@ class EncoderBlock(TransformerBlock):
         num_key_value_heads: Integer. Number of heads of keys and values. Defaults to H.
         attention: A name in `keras_transformer.layers.MECHANISMS`, or an `AttentionMechanism` whose
             settings are copied. Defaults to "scaled_dot_product".
-        feed_forward: A name in `keras_transformer.layers.FEED_FORWARDS`, or a layer from
-            `[B, T, M]` to `[B, T, M]` whose config is copied. Defaults to "dense".
+        feed_forward: A name in `FEED_FORWARDS`, or a layer whose config is copied. Default "dense".
         feed_forward_options: Dictionary. Arguments of a network given by name. Defaults to none.
         activation: String or function. Activation, see `FeedForward`. Defaults to "relu".
         normalization: String. "layer" or "rms". Defaults to "layer".
@@ -173,8 +171,7 @@ class EncoderBlock(TransformerBlock):
     Call arguments:
         inputs: `[B, T, M]`.
         attention_mask: Boolean, True = attend: `[B, T, T]` or `[B, H, T, T]`.
-        return_attention_scores: Boolean. Whether to return the attention weights `[B, H, T, T]` as
-            well. Defaults to False.
+        return_attention_scores: Boolean. Whether to return weights `[B, H, T, T]`. Default False.
         relations: Integers `[B, T, T]`, for a mechanism that reads relations.
         mask: Boolean `[B, T]`, False for padding. Defaults to the implicit mask of `inputs`.
         inputs_mask: The same; Keras uses this name if there are several tensors.
@@ -182,8 +179,6 @@ class EncoderBlock(TransformerBlock):
 
     Returns:
         `[B, T, M]`, or a tuple of it and the attention weights.
-
-    Example:
 
     >>> x = keras.Input((None, 64))
     >>> y = EncoderBlock(num_heads=4, intermediate_dim=256, dropout=0.1)(x)
@@ -201,7 +196,7 @@ class EncoderBlock(TransformerBlock):
         inputs_mask: Any = None,
         training: bool | None = None,
     ) -> Any:
-        outputs, scores = self._attend(
+        outputs, scores = self._apply(
             self.self_attention,
             self.self_attention_residual,
             inputs,
@@ -211,26 +206,9 @@ class EncoderBlock(TransformerBlock):
             return_attention_scores=return_attention_scores,
             relations=relations,
         )
-        outputs = self._feed(outputs, training)
-        return (outputs, *scores) if return_attention_scores else outputs
-
-    def compute_output_spec(
-        self,
-        inputs: Any,
-        attention_mask: Any = None,
-        return_attention_scores: bool = False,
-        relations: Any = None,
-        **kwargs: Any,
-    ) -> Any:
-        return self.self_attention.compute_output_spec(
-            inputs,
-            attention_mask=attention_mask,
-            return_attention_scores=return_attention_scores,
-            relations=relations,
-        )
-
-    def compute_output_shape(self, inputs_shape: Shape) -> Shape:
-        return inputs_shape
+        network, residual = self.feed_forward, self.feed_forward_residual
+        outputs, _ = self._apply(network, residual, outputs, training)
+        return with_extras(outputs, *scores)
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
@@ -241,19 +219,17 @@ class DecoderBlock(TransformerBlock):
     block of a language model (Radford et al. 2018, "Improving Language Understanding by Generative
     Pre-Training"). The first call decides whether the block has cross-attention.
 
-    Masking: padding is hidden by the implicit Keras masks of `inputs` and `encoder_outputs`; the
-    output carries that of `inputs`.
+    Masking: padding is hidden by the implicit Keras masks of `inputs`, which the output carries on,
+    and of `encoder_outputs`.
 
     Args:
         num_heads: Integer. H, number of attention heads; must divide the size M of the inputs.
         intermediate_dim: Integer. F, size of the feed-forward network's inner layer.
-        cross_attention: Mechanism of the attention to the encoder outputs, given as `attention`.
-            Defaults to "scaled_dot_product".
+        cross_attention: Mechanism of cross-attention. Defaults to "scaled_dot_product".
         num_key_value_heads: Integer. Number of heads of keys and values. Defaults to H.
         attention: Mechanism of self-attention: a name in `keras_transformer.layers.MECHANISMS`, or
             an `AttentionMechanism` whose settings are copied. Defaults to "scaled_dot_product".
-        feed_forward: A name in `keras_transformer.layers.FEED_FORWARDS`, or a layer from
-            `[B, T, M]` to `[B, T, M]` whose config is copied. Defaults to "dense".
+        feed_forward: A name in `FEED_FORWARDS`, or a layer whose config is copied. Default "dense".
         feed_forward_options: Dictionary. Arguments of a network given by name. Defaults to none.
         activation: String or function. Activation, see `FeedForward`. Defaults to "relu".
         normalization: String. "layer" or "rms". Defaults to "layer".
@@ -270,24 +246,20 @@ class DecoderBlock(TransformerBlock):
         encoder_outputs: `[B, S, N]`, or None.
         attention_mask: Boolean, True = attend, for self-attention: `[B, T, T]` or `[B, H, T, T]`.
         use_causal_mask: Boolean. Whether to hide later positions. Defaults to True.
-        return_attention_scores: Boolean. Whether to return as well the attention weights: "self"
+        return_attention_scores: Boolean. Whether to return the attention weights as well: "self"
             `[B, H, T, T]` and, with encoder outputs, "cross" `[B, H, T, S]`. Defaults to False.
         cache: `KVCache` from `initial_cache` or from the previous call; with it, `inputs` are only
             the next tokens. The updated cache is returned last.
         position: Integer or scalar tensor. Position of the first input in its text. Defaults to the
             length of the cache, or 0.
-        cross_attention_cache: `CrossAttentionCache` from the method of this name, in place of
-            `encoder_outputs`.
+        cross_attention_cache: Result of the method of this name, in place of `encoder_outputs`.
         mask: Boolean `[B, T]`, False for padding. Defaults to the implicit mask of `inputs`.
         inputs_mask: The same; Keras uses this name if there are several tensors.
         encoder_outputs_mask: Boolean `[B, S]`. Defaults to the implicit mask of `encoder_outputs`.
         training: Boolean. Whether to apply dropout.
 
     Returns:
-        `[B, T, M]`, or a tuple of it, the attention weights and the updated cache, as far as
-        requested.
-
-    Example:
+        `[B, T, M]`, or a tuple of it, the weights and the updated cache, as far as requested.
 
     >>> x, encoder_outputs = keras.Input((None, 64)), keras.Input((None, 64))
     >>> y = DecoderBlock(num_heads=4, intermediate_dim=256)(x, encoder_outputs)
@@ -304,18 +276,16 @@ class DecoderBlock(TransformerBlock):
         **kwargs: Any,
     ) -> None:
         super().__init__(num_heads, intermediate_dim, **kwargs)
-        self._cross_mechanism = serialize_mechanism(make_mechanism(cross_attention))
+        self._cross_mechanism = serialize_settings(make_mechanism(cross_attention))
         self.cross_attention: MultiHeadAttention | None = None
 
     def build(self, inputs_shape: Shape, encoder_outputs_shape: Shape | None = None) -> None:
         if encoder_outputs_shape is not None:
             attention = self._make_attention("cross_attention", self._cross_mechanism)
             attention.build(inputs_shape, encoder_outputs_shape)
-            self.cross_attention = attention
-            self.cross_attention_residual: Residual = self._make_residual(
-                "cross_attention_residual"
-            )
-            self.cross_attention_residual.build(inputs_shape)
+            residual = self._make_residual("cross_attention_residual")
+            residual.build(inputs_shape)
+            self.cross_attention, self.cross_attention_residual = attention, residual
         super().build(inputs_shape)
 
     def call(
@@ -326,7 +296,7 @@ class DecoderBlock(TransformerBlock):
         use_causal_mask: bool = True,
         return_attention_scores: bool = False,
         cache: KVCache | None = None,
-        position: int | tf.Tensor | None = None,
+        position: Integer | None = None,
         cross_attention_cache: CrossAttentionCache | None = None,
         mask: Any = None,
         inputs_mask: Any = None,
@@ -334,7 +304,7 @@ class DecoderBlock(TransformerBlock):
         training: bool | None = None,
     ) -> Any:
         self._check_encoder_outputs(encoder_outputs, cross_attention_cache)
-        outputs, extras = self._attend(
+        outputs, extras = self._apply(
             self.self_attention,
             self.self_attention_residual,
             inputs,
@@ -348,7 +318,7 @@ class DecoderBlock(TransformerBlock):
         )
         scores = {"self": extras.pop(0)} if return_attention_scores else None
         if self.cross_attention is not None:
-            outputs, cross_scores = self._attend(
+            outputs, cross_scores = self._apply(
                 self.cross_attention,
                 self.cross_attention_residual,
                 outputs,
@@ -360,50 +330,15 @@ class DecoderBlock(TransformerBlock):
             )
             if scores is not None:
                 scores["cross"] = cross_scores[0]
-        return with_extras(self._feed(outputs, training), scores, *extras)
+        network, residual = self.feed_forward, self.feed_forward_residual
+        outputs, _ = self._apply(network, residual, outputs, training)
+        return with_extras(outputs, scores, *extras)
 
     def cross_attention_cache(self, encoder_outputs: Any, mask: Any = None) -> CrossAttentionCache:
-        """Returns the keys and values of encoder outputs, projected once for all steps.
-
-        `mask` is boolean `[B, S]`, False for padding; without it there is no padding.
-        """
+        """Returns keys and values of `encoder_outputs`; `mask` `[B, S]` is False for padding."""
         if self.cross_attention is None:
             raise UserError(f"DecoderBlock '{self.name}' has no cross-attention.")
         return self.cross_attention.cross_attention_cache(encoder_outputs, mask)
-
-    def compute_output_spec(
-        self,
-        inputs: Any,
-        encoder_outputs: Any = None,
-        attention_mask: Any = None,
-        use_causal_mask: bool = True,
-        return_attention_scores: bool = False,
-        cache: KVCache | None = None,
-        position: int | tf.Tensor | None = None,
-        cross_attention_cache: CrossAttentionCache | None = None,
-        **kwargs: Any,
-    ) -> Any:
-        self._check_encoder_outputs(encoder_outputs, cross_attention_cache)
-        outputs, *extras = as_tuple(
-            self.self_attention.compute_output_spec(
-                inputs,
-                attention_mask=attention_mask,
-                use_causal_mask=use_causal_mask,
-                return_attention_scores=return_attention_scores,
-                cache=cache,
-            )
-        )
-        scores = {"self": extras.pop(0)} if return_attention_scores else None
-        if self.cross_attention is not None:
-            cross = self.cross_attention.compute_output_spec(
-                inputs,
-                encoder_outputs,
-                cross_attention_cache=cross_attention_cache,
-                return_attention_scores=return_attention_scores,
-            )
-            if scores is not None:
-                scores["cross"] = cross[1]
-        return with_extras(outputs, scores, *extras)
 
     def _check_encoder_outputs(
         self, encoder_outputs: Any, cross_attention_cache: CrossAttentionCache | None
@@ -412,16 +347,9 @@ class DecoderBlock(TransformerBlock):
         has_encoder = encoder_outputs is not None or cross_attention_cache is not None
         if has_encoder != (self.cross_attention is not None):
             was, now = ("with", "without") if self.cross_attention else ("without", "with")
-            raise UserError(
-                f"DecoderBlock '{self.name}' was first called {was} encoder outputs and is now "
-                f"called {now} them.",
-                fix="Use one block for each.",
-            )
-
-    def compute_output_shape(
-        self, inputs_shape: Shape, encoder_outputs_shape: Shape | None = None
-    ) -> Shape:
-        return inputs_shape
+            problem = f"was first called {was} encoder outputs and is now called {now} them"
+            fix = "Use one block for each."
+            raise UserError(f"DecoderBlock '{self.name}' {problem}.", fix=fix)
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "cross_attention": self._cross_mechanism}

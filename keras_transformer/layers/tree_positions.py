@@ -1,25 +1,25 @@
-"""Positions of tokens in the dependency trees of their sentences: depths and distances.
-
-`words` `[B, S]` are the numbers of the tokens' words, `heads` `[B, W]` those of the words' heads.
-"""
+"""Positions of tokens in the dependency trees of their sentences: depths, distances, encoding."""
 
 from collections.abc import Callable
 from typing import Any
 
 import keras
 import tensorflow as tf
+from keras import ops
 
-from keras_transformer._utils.checks import require_choice
+from keras_transformer._utils.checks import require_choice, require_known_dim
 from keras_transformer._utils.configuration import ConfiguredLayer
+from keras_transformer._utils.types import Shape
 from keras_transformer.layers.attention.relative import UNRELATED
+from keras_transformer.layers.positions import SinePositionEncoding
 
-#: Kinds of tree positions: depths, distances, or both.
-KINDS = ("absolute", "relative", "both")
 _OUTPUTS: dict[str, list[str]] = {
     "absolute": ["depths"],
     "relative": ["relations"],
     "both": ["depths", "relations"],
 }
+#: Kinds of tree positions: depths, distances, or both.
+KINDS = tuple(_OUTPUTS)
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
@@ -34,10 +34,8 @@ class TreePositions(ConfiguredLayer):
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        words: Int32 `[B, S]`, the number of the word that each token belongs to, counted from 1; 0
-            for tokens of no word, such as the end token and padding.
-        heads: Int32 `[B, W]`, for each word the number of its head, 0 for the root; `NO_HEAD` for
-            padding.
+        words: Int32 `[B, S]`, the number of each token's word, counted from 1; 0 for other tokens.
+        heads: Int32 `[B, W]`, the number of each word's head; 0 for a root, `NO_HEAD` for padding.
 
     Returns:
         A dictionary with "depths" `[B, S]`, "relations" `[B, S, S]`, or both, int32.
@@ -62,6 +60,44 @@ class TreePositions(ConfiguredLayer):
         return {name: keras.KerasTensor(shapes[name], "int32") for name in _OUTPUTS[self.kind]}
 
 
+@keras.saving.register_keras_serializable(package="keras_transformer")
+class TreeDepthEncoding(SinePositionEncoding):
+    """Adds `tanh(W p(d))` for a token at depth d of a dependency tree; p is the sinusoids.
+
+    Wang et al. 2019, "Self-Attention with Structural Position Representations", the section on
+    absolute structural positions: the depth is a second position of a token. The matrix keeps it
+    apart from the sequential position, which the model's position encoding or mechanism encodes:
+    with plain sinusoids, position 3 at depth 2 would equal position 2 at depth 3.
+
+    The layer needs depths as input, so it is not in the registry of position encodings;
+    `tree_positions` of a `Transformer` adds it.
+
+    Args:
+        max_wavelength: Float. Base of the wavelengths. Default 10,000, as in the paper.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
+
+    Call arguments:
+        inputs: Embeddings `[B, T, M]`.
+        positions: Depths, integers `[B, T]`, from `TreePositions`.
+
+    >>> embedded, depths = keras.Input((None, 64)), keras.Input((None,), dtype="int32")
+    >>> outputs = TreeDepthEncoding()(embedded, positions=depths)
+    >>> keras.Model([embedded, depths], outputs).count_params()
+    4096
+    """
+
+    def build(self, inputs_shape: Shape, positions_shape: Shape | None = None) -> None:
+        super().build(inputs_shape)
+        hidden_dim = require_known_dim("inputs", inputs_shape)
+        self.kernel: keras.Variable = self.new_weight("kernel", (hidden_dim, hidden_dim))
+
+    def encode(self, positions: tf.Tensor, hidden_dim: int) -> tf.Tensor:
+        sinusoids = ops.cast(super().encode(positions, hidden_dim), self.compute_dtype)  # […, M]
+        # Two dimensions: the gradient of a three-dimensional product is built row by row.
+        projected = ops.matmul(ops.reshape(sinusoids, (-1, hidden_dim)), self.kernel)
+        return ops.tanh(ops.reshape(projected, ops.shape(sinusoids)))
+
+
 def token_depths(words: tf.Tensor, heads: tf.Tensor) -> tf.Tensor:
     """Returns the depth of each token's word, int32 `[B, S]`: 1 for a root, 0 outside of trees."""
     depths = tf.pad(word_depths(heads), [[0, 0], [1, 0]])
@@ -78,10 +114,9 @@ def token_distances(words: tf.Tensor, heads: tf.Tensor) -> tf.Tensor:
 
 
 def word_depths(heads: tf.Tensor) -> tf.Tensor:
-    """Returns the depth of each word, int32 `[B, W]`; equal to `DependencyTree.depths`.
+    """Returns the depth of each word, int32 `[B, W]`, as `DependencyTree.depths`.
 
-    A word has depth 0 if its chain of heads leads to no root, because a head is not in the sentence
-    or the chain is a cycle.
+    A word has depth 0 if its chain of heads leads to no root.
     """
     steps = tf.pad(tf.ones(tf.shape(heads), tf.int32), [[0, 0], [1, 0]])
     steps, top = _accumulate_to_root(heads, steps, tf.add)
@@ -91,10 +126,8 @@ def word_depths(heads: tf.Tensor) -> tf.Tensor:
 def word_distances(heads: tf.Tensor) -> tf.Tensor:
     """Returns the distance of each two words, int32 `[B, W, W]`, from a query (row) to a key.
 
-    As in the paper and in `DependencyTree.distances`, the distance is the number of edges between
-    two words in the tree. Here it is negative if the key stands before the query in the sentence,
-    so that dependents on the left and on the right differ. Words outside of the tree have the
-    distance `UNRELATED`, which neither the paper nor `DependencyTree` has.
+    It is the number of edges between two words in the tree, as in the paper; here negative if the
+    key stands before the query, and `UNRELATED` for words outside of the tree.
     """
     size = tf.shape(heads)[1]
     # The ancestors of each word, itself included. Index 0 stands above the roots and is no word.
@@ -113,10 +146,10 @@ def word_distances(heads: tf.Tensor) -> tf.Tensor:
 def _accumulate_to_root(
     heads: tf.Tensor, values: tf.Tensor, join: Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Combines the values on the path from each word to its root, in log2(W) rounds.
+    """Returns the joined values on the path from each word to its root, and the path's end.
 
-    There is a value for index 0, above the roots, and for each word: `[B, W + 1, …]`. `join`
-    combines those of two parts of a path. Also returns the end of each path: 0 after a root.
+    `values` are `[B, W + 1, …]`, for index 0, above the roots, and for each word. The end is 0
+    after a root. There are log2(W) rounds; `join` combines the values of two parts of a path.
     """
     heads = tf.cast(heads, tf.int32)
     size = tf.shape(heads)[1]

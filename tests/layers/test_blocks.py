@@ -1,4 +1,4 @@
-"""`EncoderBlock`, `DecoderBlock` and the `Residual` in them."""
+"""`EncoderBlock` and `DecoderBlock`."""
 
 import keras
 import numpy as np
@@ -10,9 +10,9 @@ from keras_transformer.layers import (
     DecoderBlock,
     EncoderBlock,
     FeedForward,
-    feed_forward,
+    register_feed_forward,
 )
-from keras_transformer.layers.normalization import Residual
+from keras_transformer.layers.feed_forwards import registry
 from tests.references import blocks
 
 B, T, S, M, H = 2, 4, 5, 12, 3
@@ -171,16 +171,6 @@ def test_symbolic_calls_with_caches_give_the_shapes_of_real_ones(random):
     assert shapes[0] == shapes[1]
 
 
-def test_residual_equals_numpy(random):
-    sublayer = keras.layers.Dense(M, bias_initializer="random_normal")
-    x = random.normal(0, 1, (B, T, M))
-    for normalize_first in (True, False):
-        layer = Residual(normalize_first=normalize_first, normalization="rms")
-        outputs = layer(x.astype("float32"), sublayer(layer.sublayer_inputs(x.astype("float32"))))
-        expected = blocks.residual(x, layer, lambda y: blocks.dense(y, sublayer))
-        np.testing.assert_allclose(outputs, expected, atol=1e-5)
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -207,10 +197,10 @@ class TestFeedForwardOfABlock:
     """The feed-forward network of a block can be replaced, by name or by a layer."""
 
     @pytest.fixture(autouse=True)
-    def registry(self, monkeypatch):
-        monkeypatch.setattr(feed_forward, "FEED_FORWARDS", dict(FEED_FORWARDS))
+    def scaled(self, monkeypatch):
+        monkeypatch.setattr(registry, "FEED_FORWARDS", dict(FEED_FORWARDS))
 
-        @feed_forward.register_feed_forward("scaled")
+        @register_feed_forward("scaled")
         class Scaled(FeedForward):
             """A network with an option of its own."""
 

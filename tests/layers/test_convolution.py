@@ -46,7 +46,7 @@ def test_gated_convolution_with_cache_equals_full_call(random):
         outputs, cache = layer(piece, cache=cache)
         pieces.append(outputs)
     np.testing.assert_allclose(tf.concat(pieces, 1), layer(inputs), atol=1e-5)
-    with pytest.raises(ValueError, match=r"step by step.*is_causal=True"):
+    with pytest.raises(ValueError, match=r"cannot use a cache.*is_causal=True"):
         GatedConvolution(4)(inputs, cache=cache)
 
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from keras_transformer.layers import FeedForward
-from keras_transformer.layers.feed_forward import GATES
+from keras_transformer.layers.feed_forwards.feed_forward import GATES
 from tests.references import blocks
 
 

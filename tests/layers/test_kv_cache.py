@@ -38,15 +38,13 @@ def test_appended_entries_follow_each_other(kind, random):
 
 
 @every_kind
-def test_reorder_and_repeat_act_on_rows(kind, random):
+def test_reorder_gathers_rows(kind, random):
     cache = make_empty(kind).append(*entries(random, 2))
     reordered = cache.reorder(tf.constant([1, 1, 0]))
-    np.testing.assert_array_equal(reordered.key, tf.gather(cache.key, [1, 1, 0]))
-    repeated = cache.repeat(2)
-    np.testing.assert_array_equal(repeated.value, tf.gather(cache.value, [0, 0, 1, 1]))
-    for changed in (reordered, repeated):
-        assert type(changed) is kind
-        assert int(changed.length) == 2
+    for found, expected in zip(reordered[:3], cache[:3], strict=True):
+        np.testing.assert_array_equal(found, tf.gather(expected, [1, 1, 0]))
+    assert type(reordered) is kind
+    assert int(reordered.length) == 2
 
 
 @every_kind

@@ -16,6 +16,7 @@ from keras_transformer.layers.attention.local import LocalAttention
 from keras_transformer.layers.attention.location_based import LocationBasedAttention
 from keras_transformer.layers.attention.mechanism import (
     MECHANISMS,
+    AttentionInputs,
     AttentionMechanism,
     SoftmaxAttention,
     make_mechanism,
@@ -33,6 +34,7 @@ __all__ = [
     "MECHANISMS",
     "AdditiveAttention",
     "AlibiAttention",
+    "AttentionInputs",
     "AttentionMechanism",
     "BigBirdAttention",
     "ChunkedAttention",

@@ -8,7 +8,11 @@ from keras import ops
 
 from keras_transformer._utils.checks import require_positive_integer
 from keras_transformer._utils.types import Shape
-from keras_transformer.layers.attention.mechanism import SoftmaxAttention, register_mechanism
+from keras_transformer.layers.attention.mechanism import (
+    Integer,
+    SoftmaxAttention,
+    register_mechanism,
+)
 
 
 class ProjectedKeys(NamedTuple):
@@ -23,13 +27,11 @@ class AdditiveAttention(SoftmaxAttention):
     """Attention with the scores `v·tanh(W q + U k)`, where W, U and v belong to a head.
 
     Bahdanau et al. 2015, "Neural Machine Translation by Jointly Learning to Align and Translate",
-    section A.1.2. The hidden layer is a tensor `[B, H, T, S, A]`, A times as large as the scores of
-    other mechanisms. For a recurrent decoder, where T is 1, this is small; in a Transformer, choose
-    a small `units` for long texts.
+    section A.1.2. The hidden layer is a tensor `[B, H, T, S, A]`, so choose a small `units` for
+    long texts in a Transformer; in a recurrent decoder, T is 1.
 
     Args:
-        units: Integer. Size A of the hidden layer. Default None: the size of a head, as in the
-            paper.
+        units: Integer. Size A of the hidden layer. Default None: the size of a head.
         dropout: Float. Dropout rate of the attention weights. Default 0.
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
@@ -62,9 +64,7 @@ class AdditiveAttention(SoftmaxAttention):
         kernel = ops.cast(self.key_kernel, self.compute_dtype)  # Keras casts only within `call`
         return ProjectedKeys(ops.einsum("bhsd,hda->bhsa", key, kernel))
 
-    def compute_scores(
-        self, query: tf.Tensor, key: Any, query_offset: int | tf.Tensor
-    ) -> tf.Tensor:
+    def compute_scores(self, query: tf.Tensor, key: Any, query_offset: Integer) -> tf.Tensor:
         from_query = ops.einsum("bhtd,hda->bhta", query, self.query_kernel)
         from_key = (key if isinstance(key, ProjectedKeys) else self.precompute_keys(key)).hidden
         hidden = ops.tanh(ops.expand_dims(from_query, 3) + ops.expand_dims(from_key, 2))

@@ -8,6 +8,7 @@ from keras import ops
 
 from keras_transformer.layers.attention.dot_product import ScaledDotProductAttention
 from keras_transformer.layers.attention.mechanism import (
+    Integer,
     at_least_float32,
     register_mechanism,
     relative_positions,
@@ -17,8 +18,7 @@ from keras_transformer.layers.attention.mechanism import (
 def head_slopes(num_heads: int) -> list[float]:
     """Returns the paper's slopes: for n = 2^k heads 2^(-8/n), 2^(-16/n), …, 2^-8.
 
-    For other numbers of heads, returns the slopes of the next lower power of two, followed by every
-    second slope of the next higher one.
+    Other numbers have the slopes of the power of two below, and every second one of that above.
     """
     below = 2 ** math.floor(math.log2(num_heads))
     slopes = [2 ** (-8 * (head + 1) / below) for head in range(below)]
@@ -31,10 +31,9 @@ def head_slopes(num_heads: int) -> list[float]:
 class AlibiAttention(ScaledDotProductAttention):
     """Scaled dot-product attention with linear biases (ALiBi).
 
-    Each score is lowered by the distance between query and key, times a fixed slope of the head.
     Press et al. 2022, "Train Short, Test Long: Attention with Linear Biases Enables Input Length
-    Extrapolation", section 3. Without a causal mask, keys after the query are lowered in the same
-    way.
+    Extrapolation", section 3: each score is lowered by the distance between query and key, before
+    or after the query, times a fixed slope of the head.
 
     Args:
         dropout: Float. Dropout rate of the attention weights. Default 0.
@@ -49,9 +48,7 @@ class AlibiAttention(ScaledDotProductAttention):
     supports_cross = False
     encodes_positions = True
 
-    def compute_scores(
-        self, query: tf.Tensor, key: tf.Tensor, query_offset: int | tf.Tensor
-    ) -> tf.Tensor:
+    def compute_scores(self, query: tf.Tensor, key: tf.Tensor, query_offset: Integer) -> tf.Tensor:
         # Half precision cannot represent large distances exactly.
         scores = at_least_float32(super().compute_scores(query, key, query_offset))
         slopes = ops.convert_to_tensor(head_slopes(query.shape[1]), dtype=scores.dtype)  # [H]

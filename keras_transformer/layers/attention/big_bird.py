@@ -10,8 +10,9 @@ from keras import ops
 from keras_transformer._utils.checks import require_integer, require_positive_integer
 from keras_transformer._utils.errors import ArgumentError
 from keras_transformer.layers.attention.mechanism import (
+    AttentionInputs,
     AttentionMechanism,
-    is_query_mask,
+    Integer,
     join_blocks,
     register_mechanism,
     split_blocks,
@@ -29,16 +30,15 @@ class BigBirdAttention(AttentionMechanism):
     Zaheer et al. 2020, "Big Bird: Transformers for Longer Sequences", section 2: the internal
     construction (ITC), in which the first `num_global` blocks see all keys and all queries see
     them. The blocks that a block sees are gathered, so that time and memory grow with their number,
-    not with T·S. A block that is both a neighbor and global is counted once.
+    not with T·S. The defaults are those of the paper's table 8.
 
     The random blocks follow a fixed pattern, the same in training and in serving: the blocks that
     are neither global nor neighbors are divided into `num_random` equal ranges, and one block is
     taken from each. Blocks after the last visible key of a row are never taken, so that the result
-    does not depend on the amount of padding. Only a key mask is supported, and no causal mask.
+    does not depend on the amount of padding.
 
     Args:
-        block_size: Integer. Number of positions in a block. Default 64, as in the paper's table 8,
-            from which the other defaults come as well.
+        block_size: Integer. Number of positions in a block. Default 64.
         num_global: Integer. Number of global blocks, the first ones of a text. Default 2.
         num_window: Odd integer. Number of neighboring blocks, the block itself included. Default 3.
         num_random: Integer. Number of random blocks for each block of queries. Default 3.
@@ -83,52 +83,37 @@ class BigBirdAttention(AttentionMechanism):
         random, size = np.random.RandomState(self.seed), (_NUM_RANDOM_ROWS, self.num_random)
         self._random_numbers = random.randint(2**31 - 1, size=size).astype("int32")
 
-    def call(
-        self,
-        query: tf.Tensor,
-        key: tf.Tensor,
-        value: tf.Tensor,
-        attention_mask: tf.Tensor | None = None,
-        query_offset: int | tf.Tensor = 0,
-        use_causal_mask: bool = False,
-        return_attention_scores: bool = False,
-        training: bool | None = None,
-    ) -> Any:
-        self.require_support(causal=use_causal_mask, query_masks=is_query_mask(attention_mask))
-        batch_size, _, length, _ = ops.shape(query)
-        if attention_mask is None:
-            attention_mask = ops.ones((batch_size, 1, 1, length), dtype="bool")
-        arguments = (query, key, value, attention_mask, return_attention_scores, training)
+    def compute_context(self, inputs: AttentionInputs) -> tuple[tf.Tensor, tf.Tensor | None]:
+        batch_size, _, length, _ = ops.shape(inputs.query)
+        if inputs.attention_mask is None:
+            everything = ops.ones((batch_size, 1, 1, length), dtype="bool")
+            inputs = inputs._replace(attention_mask=everything)
         sees_all = self._sees_all(length)
         if isinstance(sees_all, bool):
-            return (self._attend_to_all if sees_all else self._attend_to_blocks)(*arguments)
+            return self._attend_to_all(inputs) if sees_all else self._attend_to_blocks(inputs)
         return tf.cond(
-            sees_all,
-            lambda: self._attend_to_all(*arguments),
-            lambda: self._attend_to_blocks(*arguments),
+            sees_all, lambda: self._attend_to_all(inputs), lambda: self._attend_to_blocks(inputs)
         )
 
-    def _sees_all(self, length: int | tf.Tensor) -> bool | tf.Tensor:
-        """Returns whether a text is so short that every block sees every other block.
-
-        A block at an end of the text has neighbors on one side only. If no more than `num_random`
-        blocks are neither global nor neighbors, all of them are taken.
-        """
+    def _sees_all(self, length: Integer) -> bool | tf.Tensor:
+        """Returns whether a text is so short that every block sees every other block."""
+        # A block at an end of the text has neighbors on one side only.
         num_blocks = self.num_global + self.num_window // 2 + 1 + self.num_random
         return length <= num_blocks * self.block_size
 
-    def _attend_to_all(self, *arguments: Any) -> Any:
+    def _attend_to_all(self, inputs: AttentionInputs) -> tuple[tf.Tensor, tf.Tensor | None]:
         """Returns full attention, which is equal for short texts and gathers no blocks."""
-        query, key, value, attention_mask, return_attention_scores, training = arguments
+        query, key, value, mask = inputs[:4]
         scores = tf.matmul(query * query.shape[-1] ** -0.5, key, transpose_b=True)  # [B, H, T, S]
-        context, weights = self.attend(scores, attention_mask, value, training)
-        return (context, weights) if return_attention_scores else context
+        context, weights = self.attend(scores, mask, value, inputs.training)
+        return context, weights if inputs.return_attention_scores else None
 
-    def _attend_to_blocks(self, *arguments: Any) -> Any:
-        query, key, value, attention_mask, return_attention_scores, training = arguments
+    def _attend_to_blocks(self, inputs: AttentionInputs) -> tuple[tf.Tensor, tf.Tensor | None]:
+        query, key, value, key_mask = inputs[:4]
+        return_attention_scores, training = inputs.return_attention_scores, inputs.training
         batch_size, _, length, _ = ops.shape(query)
         queries, keys, values = (self._split_blocks(x) for x in (query, key, value))
-        is_visible = ops.swapaxes(attention_mask, 2, 3)  # [B, 1, S, 1]
+        is_visible = ops.swapaxes(key_mask, 2, 3)  # [B, 1, S, 1]
         is_visible = ops.broadcast_to(is_visible, (batch_size, ops.shape(is_visible)[1], length, 1))
         is_visible = self._split_blocks(is_visible)[..., 0]  # [B, 1, N, b]
         chosen, is_chosen = self._choose_blocks(is_visible)  # [B, N, K]
@@ -153,7 +138,7 @@ class BigBirdAttention(AttentionMechanism):
             if return_attention_scores:
                 weights = ops.concatenate([global_weights, weights[:, :, end:]], axis=2)
         context = context[:, :, :length]
-        return (context, weights[:, :, :length, :length]) if return_attention_scores else context
+        return context, weights[:, :, :length, :length] if return_attention_scores else None
 
     def _split_blocks(self, x: tf.Tensor) -> tf.Tensor:
         """Returns `[B, H, T, D]` as `[B, H, N, b, D]`, zero-padded; N is at least `num_global`."""
@@ -163,10 +148,7 @@ class BigBirdAttention(AttentionMechanism):
         return split_blocks(x, num_blocks, self.block_size)
 
     def _choose_blocks(self, is_visible: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns the blocks of keys that each block of queries sees.
-
-        They are indices, int32 `[B, N, K]`, and whether each of them counts, boolean `[B, N, K]`.
-        """
+        """Returns the blocks that each block sees, `[B, N, K]`, and whether each of them counts."""
         batch_size, _, num_blocks, _ = ops.shape(is_visible)
         indices = ops.arange(num_blocks, dtype="int32")
         has_visible_keys = ops.any(is_visible, axis=(1, 3))  # [B, N]

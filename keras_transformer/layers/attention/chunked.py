@@ -12,6 +12,8 @@ from keras_transformer._utils.checks import require_positive_integer
 from keras_transformer.layers.attention.dot_product import ScaledDotProductAttention
 from keras_transformer.layers.attention.mechanism import (
     MASKED_SCORE,
+    AttentionInputs,
+    Integer,
     at_least_float32,
     join_blocks,
     register_mechanism,
@@ -30,12 +32,10 @@ class ChunkedAttention(ScaledDotProductAttention):
     2021, "Self-attention Does Not Need O(n²) Memory"; Dao et al. 2022, "FlashAttention"). With a
     causal mask, pairs of chunks that are masked entirely are left out.
 
-    Results and gradients equal those of full attention for every chunk size. Only the attention
-    weights, if they are requested, take T·S numbers, and a mask takes the memory that it has.
+    Results and gradients equal those of full attention. Only returned weights take T·S numbers.
 
     Args:
         chunk_size: Integer. Largest number of queries, and of keys, in a chunk. Default 512.
-            Smaller chunks take less memory and more time.
         dropout: Float. Dropout rate of the attention weights. Default 0.
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
@@ -48,47 +48,27 @@ class ChunkedAttention(ScaledDotProductAttention):
         super().__init__(dropout=dropout, **kwargs)
         self.chunk_size: int = require_positive_integer("chunk_size", chunk_size)
 
-    def call(
-        self,
-        query: tf.Tensor,
-        key: tf.Tensor,
-        value: tf.Tensor,
-        attention_mask: tf.Tensor | None = None,
-        query_offset: int | tf.Tensor = 0,
-        use_causal_mask: bool = False,
-        return_attention_scores: bool = False,
-        training: bool | None = None,
-    ) -> Any:
-        seed = self.dropout_layer.next_seed() if training and self.dropout else None
+    def compute_context(self, inputs: AttentionInputs) -> tuple[tf.Tensor, tf.Tensor | None]:
+        query, key = inputs.query, inputs.key
         pairs = _ChunkPairs(
             _Chunks(ops.shape(query)[2], self.chunk_size),
             _Chunks(ops.shape(key)[2], self.chunk_size),
-            attention_mask,
-            offset=query_offset,
-            is_causal=use_causal_mask,
+            inputs.attention_mask,
+            offset=inputs.query_offset,
+            is_causal=inputs.use_causal_mask,
             rate=self.dropout,
-            seed=seed,
+            seed=self.dropout_layer.next_seed() if inputs.training and self.dropout else None,
         )
-        context = _attend(pairs, query * query.shape[-1] ** -0.5, key, value)
-        if not return_attention_scores:
-            return context
-        _, weights = super().call(
-            query, key, value, attention_mask, query_offset, use_causal_mask, True, training=False
-        )
-        return context, weights
+        context = _attend(pairs, query * query.shape[-1] ** -0.5, key, inputs.value)
+        if not inputs.return_attention_scores:
+            return context, None
+        return context, super().compute_context(inputs._replace(training=False))[1]
 
 
 class _Chunks:
-    """An axis split into `count` chunks of equal `size`, at most `largest`; padded at the end.
+    """An axis split into `count` chunks of equal `size`, at most `largest`; padded at the end."""
 
-    All but `largest` are numbers or scalar tensors.
-
-    >>> chunks = _Chunks(length=10, largest=4)
-    >>> chunks.count, chunks.size
-    (3, 4)
-    """
-
-    def __init__(self, length: int | tf.Tensor, largest: int) -> None:
+    def __init__(self, length: Integer, largest: int) -> None:
         self.length = length
         at_least = max if isinstance(length, int) else tf.maximum
         self.count = at_least(-(-length // largest), 1)
@@ -105,38 +85,28 @@ class _Chunks:
 
 @dataclasses.dataclass
 class _ChunkPairs:
-    """Pairs of a chunk of queries and a chunk of keys: which are needed, and their scores.
-
-    Args:
-        queries: The `_Chunks` of the queries.
-        keys: The `_Chunks` of the keys.
-        mask: Boolean, broadcastable to `[B, H, T, S]`, or None.
-        offset: Position of the first query among the keys.
-        is_causal: Whether later positions are masked.
-        rate: Dropout rate.
-        seed: Int32 `[2]`, seed of all dropout of a call, or None for no dropout.
-    """
+    """Pairs of a chunk of queries and a chunk of keys: which are needed, and their scores."""
 
     queries: _Chunks
     keys: _Chunks
-    mask: tf.Tensor | None
-    offset: int | tf.Tensor
+    mask: tf.Tensor | None  # boolean, broadcastable to [B, H, T, S]
+    offset: Integer  # position of the first query among the keys
     is_causal: bool
-    rate: float
-    seed: tf.Tensor | None
+    rate: float  # of dropout
+    seed: tf.Tensor | None  # of all dropout of a call, int32 [2]; None for no dropout
 
     def __post_init__(self) -> None:
         if self.mask is not None:
             self.mask = self._split_mask(self.mask)
 
-    def end_of_keys(self, i: tf.Tensor) -> int | tf.Tensor:
+    def end_of_keys(self, i: tf.Tensor) -> Integer:
         """Returns the number of chunks of keys up to the last one that queries `i` may see."""
         if not self.is_causal:
             return self.keys.count
         end = self.offset + (i + 1) * self.queries.size  # after the last query's position
         return tf.minimum(-(-end // self.keys.size), self.keys.count)
 
-    def start_of_queries(self, j: tf.Tensor) -> int | tf.Tensor:
+    def start_of_queries(self, j: tf.Tensor) -> Integer:
         """Returns the index of the first chunk of queries that may see keys `j`."""
         if not self.is_causal:
             return 0
@@ -188,8 +158,7 @@ class _ChunkPairs:
 def _attend(pairs: _ChunkPairs, query: tf.Tensor, key: tf.Tensor, value: tf.Tensor) -> tf.Tensor:
     """Returns the context `[B, H, T, D]` of scaled queries, keys and values.
 
-    The gradient is written out, so that only the inputs, the context and one number for each query
-    are stored for it.
+    The gradient is written out: it needs the inputs, the context and one number for each query.
     """
 
     @tf.custom_gradient
@@ -281,35 +250,22 @@ def _backward(
             of_query = query_gradients.read(i) + at_least_float32(tf.matmul(of_scores, key))
             return query_gradients.write(i, of_query), key_gradient, value_gradient
 
-        query_gradients, key_gradient, value_gradient = _loop(
-            pairs.start_of_queries(j),
-            pairs.queries.count,
-            for_queries,
-            query_gradients,
-            zero_key,
-            zero_value,
-        )
-        return (
-            query_gradients,
-            key_gradients.write(j, tf.cast(key_gradient, key.dtype)),
-            value_gradients.write(j, tf.cast(value_gradient, value.dtype)),
-        )
+        start, end = pairs.start_of_queries(j), pairs.queries.count
+        state = query_gradients, zero_key, zero_value
+        query_gradients, key_gradient, value_gradient = _loop(start, end, for_queries, *state)
+        key_gradients = key_gradients.write(j, tf.cast(key_gradient, key.dtype))
+        value_gradients = value_gradients.write(j, tf.cast(value_gradient, value.dtype))
+        return query_gradients, key_gradients, value_gradients
 
-    gradients = _loop(
-        0,
-        pairs.keys.count,
-        for_keys,
-        _array(pairs.queries.count, zero_query[0]).unstack(zero_query),
-        _array(pairs.keys.count, keys[0]),
-        _array(pairs.keys.count, values[0]),
-    )
+    count = pairs.keys.count
+    query_gradients = _array(pairs.queries.count, zero_query[0]).unstack(zero_query)
+    key_and_value_gradients = _array(count, keys[0]), _array(count, values[0])
+    gradients = _loop(0, count, for_keys, query_gradients, *key_and_value_gradients)
     of_queries, of_keys, of_values = (array.stack() for array in gradients)
     return tf.cast(of_queries, queries.dtype), of_keys, of_values
 
 
-def _loop(
-    start: int | tf.Tensor, end: int | tf.Tensor, body: Callable[..., Any], *state: Any
-) -> list[Any]:
+def _loop(start: Integer, end: Integer, body: Callable[..., Any], *state: Any) -> list[Any]:
     """Returns the state after `body(i, *state)` for each i, one at a time to save memory."""
     _, *result = tf.while_loop(
         lambda i, *_: i < end,
@@ -320,6 +276,6 @@ def _loop(
     return result
 
 
-def _array(count: int | tf.Tensor, like: tf.Tensor) -> tf.TensorArray:
+def _array(count: Integer, like: tf.Tensor) -> tf.TensorArray:
     """Returns an array of `count` tensors with the shape and dtype of `like`."""
     return tf.TensorArray(like.dtype, count, element_shape=like.shape, clear_after_read=False)

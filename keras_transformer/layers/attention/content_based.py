@@ -9,21 +9,18 @@ from keras import ops
 from keras_transformer._utils.checks import require_known_dim
 from keras_transformer._utils.types import Shape
 from keras_transformer.layers.attention.mechanism import (
+    Integer,
     SoftmaxAttention,
     at_least_float32,
     register_mechanism,
 )
 
-# Squared length below which a vector counts as zero: well above the value at which the gradient, a
-# third power of the length, loses its precision in float32.
+# Squared length below which a vector counts as zero; its gradient is precise in float32 above it.
 _SMALLEST_SQUARE = 1e-12
 
 
 def normalized(vectors: tf.Tensor) -> tf.Tensor:
-    """Returns vectors `[…, D]` scaled to length 1, in float32 or float64.
-
-    A vector of length 0 stays 0 and has a gradient of 0, where a plain division gives NaN.
-    """
+    """Returns vectors `[…, D]` of length 1; a zero stays zero and has a gradient of 0, not NaN."""
     vectors = at_least_float32(vectors)
     squares = ops.sum(ops.square(vectors), axis=-1, keepdims=True)  # […, 1]
     has_length = squares > _SMALLEST_SQUARE
@@ -36,9 +33,9 @@ def normalized(vectors: tf.Tensor) -> tf.Tensor:
 class ContentBasedAttention(SoftmaxAttention):
     """Attention `softmax(b cos(q, k)) v`, with a learned sharpness b above 0 for each head.
 
-    Graves et al. 2014, "Neural Turing Machines", section 3.3.1. In the paper the controller
-    computes b at each step; here `softplus` of a weight is b. It starts at the square root of D, at
-    which the scores of random vectors are as large as those of scaled dot products.
+    Graves et al. 2014, "Neural Turing Machines", section 3.3.1. In the paper a controller computes
+    b; here b is `softplus` of a weight. It starts at sqrt(D), at which the scores of random vectors
+    are as large as those of scaled dot products.
 
     Args:
         dropout: Float. Dropout rate of the attention weights. Default 0.
@@ -56,9 +53,7 @@ class ContentBasedAttention(SoftmaxAttention):
         initializer = keras.initializers.Constant(inverse_softplus)
         self.sharpness: keras.Variable = self.new_weight("sharpness", query_shape[1:2], initializer)
 
-    def compute_scores(
-        self, query: tf.Tensor, key: tf.Tensor, query_offset: int | tf.Tensor
-    ) -> tf.Tensor:
+    def compute_scores(self, query: tf.Tensor, key: tf.Tensor, query_offset: Integer) -> tf.Tensor:
         query, key = (ops.cast(normalized(x), self.compute_dtype) for x in (query, key))
         cosines = at_least_float32(tf.matmul(query, key, transpose_b=True))  # [B, H, T, S]
         sharpness = ops.softplus(ops.cast(self.sharpness, cosines.dtype))  # [H]

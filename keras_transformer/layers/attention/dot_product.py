@@ -6,6 +6,7 @@ from keras import ops
 
 from keras_transformer._utils.types import Shape
 from keras_transformer.layers.attention.mechanism import (
+    Integer,
     SoftmaxAttention,
     at_least_float32,
     register_mechanism,
@@ -28,9 +29,7 @@ class ScaledDotProductAttention(SoftmaxAttention):
     (None, 4, 10, 16)
     """
 
-    def compute_scores(
-        self, query: tf.Tensor, key: tf.Tensor, query_offset: int | tf.Tensor
-    ) -> tf.Tensor:
+    def compute_scores(self, query: tf.Tensor, key: tf.Tensor, query_offset: Integer) -> tf.Tensor:
         # The query is scaled, not the product, which overflows in float16 above 65,504.
         return tf.matmul(query * query.shape[-1] ** -0.5, key, transpose_b=True)
 
@@ -41,8 +40,7 @@ class DotProductAttention(ScaledDotProductAttention):
     """Attention `softmax(q·k) v`.
 
     Luong et al. 2015, "Effective Approaches to Attention-based Neural Machine Translation", section
-    3.1, "dot". Scores grow with the size of a head, which suits small heads and the states of a
-    recurrent network, which lie between -1 and 1.
+    3.1, "dot". Scores grow with the size of a head, which suits small heads and recurrent states.
 
     Args:
         dropout: Float. Dropout rate of the attention weights. Default 0.
@@ -53,9 +51,7 @@ class DotProductAttention(ScaledDotProductAttention):
     (None, 1, 1, 16)
     """
 
-    def compute_scores(
-        self, query: tf.Tensor, key: tf.Tensor, query_offset: int | tf.Tensor
-    ) -> tf.Tensor:
+    def compute_scores(self, query: tf.Tensor, key: tf.Tensor, query_offset: Integer) -> tf.Tensor:
         # Half precision overflows without the scale, so it is removed in float32.
         scaled = at_least_float32(super().compute_scores(query, key, query_offset))
         return scaled * query.shape[-1] ** 0.5
@@ -67,8 +63,7 @@ class GeneralAttention(DotProductAttention):
     """Attention `softmax(q W k) v`, with a matrix W for each head.
 
     Luong et al. 2015, "Effective Approaches to Attention-based Neural Machine Translation", section
-    3.1, "general". With one head it is the paper's mechanism. Within `MultiHeadAttention`, W comes
-    in addition to the projections of queries and keys.
+    3.1, "general". Within `MultiHeadAttention`, W is an addition to the projections.
 
     Args:
         dropout: Float. Dropout rate of the attention weights. Default 0.
@@ -86,8 +81,6 @@ class GeneralAttention(DotProductAttention):
         initializer = keras.initializers.VarianceScaling(shape[0], "fan_avg", "uniform")
         self.kernel: keras.Variable = self.new_weight("kernel", shape, initializer)
 
-    def compute_scores(
-        self, query: tf.Tensor, key: tf.Tensor, query_offset: int | tf.Tensor
-    ) -> tf.Tensor:
+    def compute_scores(self, query: tf.Tensor, key: tf.Tensor, query_offset: Integer) -> tf.Tensor:
         projected = ops.einsum("bhtd,hde->bhte", query, self.kernel)
         return super().compute_scores(projected, key, query_offset)

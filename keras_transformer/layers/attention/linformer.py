@@ -9,9 +9,9 @@ from keras import ops
 from keras_transformer._utils.checks import require_positive_integer
 from keras_transformer._utils.types import Shape
 from keras_transformer.layers.attention.mechanism import (
+    AttentionInputs,
     AttentionMechanism,
     at_least_float32,
-    is_query_mask,
     register_mechanism,
     require_length,
 )
@@ -24,21 +24,17 @@ class LinformerAttention(AttentionMechanism):
 
     Wang et al. 2020, "Linformer: Self-Attention with Linear Complexity", section 4. Each of `rank`
     projected keys is a learned sum over all positions, so that time and memory grow with T·rank,
-    not with T·S. For the same reason causal attention is impossible: no projected key can be
-    masked for a query without masking all positions. E and F are two matrices for each layer, which
+    not with T·S, and causal attention is impossible. E and F are two matrices for each layer, which
     the heads share (the paper's "headwise sharing"). Masked keys count as zeros.
 
-    The attention weights that are returned are the weights of the projected keys times F, so that
-    they give the context when multiplied with the values. They may be negative and need not sum to
-    1.
+    The attention weights that are returned are those of the projected keys times F, so that they
+    give the context when multiplied with the values; they may be negative and need not sum to 1.
 
     Args:
-        max_length: Integer. Largest number of keys; more are an error. Default 1024; a model
-            configuration passes its own `max_length`.
-        rank: Integer. Number of projected keys. Default 128, which is enough for 512 tokens
-            according to section 5.1 of the paper, where it is called k.
-        projection_initializer: Initializer of the two `[max_length, rank]` matrices. Default
-            "glorot_uniform".
+        max_length: Integer. Largest number of keys; models pass their own. Default 1024.
+        rank: Integer. Number of projected keys, k in the paper. Default 128, which is enough for
+            512 tokens according to its section 5.1.
+        projection_initializer: Initializer of E and F. Default "glorot_uniform".
         dropout: Float. Dropout rate of the attention weights. Default 0.
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
@@ -72,18 +68,8 @@ class LinformerAttention(AttentionMechanism):
         self.key_projection: keras.Variable = self.new_weight("key_projection", shape, clone())
         self.value_projection: keras.Variable = self.new_weight("value_projection", shape, clone())
 
-    def call(
-        self,
-        query: tf.Tensor,
-        key: tf.Tensor,
-        value: tf.Tensor,
-        attention_mask: tf.Tensor | None = None,
-        query_offset: int | tf.Tensor = 0,
-        use_causal_mask: bool = False,
-        return_attention_scores: bool = False,
-        training: bool | None = None,
-    ) -> Any:
-        self.require_support(causal=use_causal_mask, query_masks=is_query_mask(attention_mask))
+    def compute_context(self, inputs: AttentionInputs) -> tuple[tf.Tensor, tf.Tensor | None]:
+        query, key, value, mask = inputs[:4]
         problem = (
             f"The attention mechanism 'linformer' has projections for {self.max_length} keys "
             f"(max_length={self.max_length}) and received more"
@@ -94,18 +80,18 @@ class LinformerAttention(AttentionMechanism):
             ops.cast(projection[:length], self.compute_dtype)  # [S, R]
             for projection in (self.key_projection, self.value_projection)
         )
-        if attention_mask is not None:
-            is_visible = ops.swapaxes(attention_mask, 2, 3)  # [B, 1, S, 1]
+        if mask is not None:
+            is_visible = ops.swapaxes(mask, 2, 3)  # [B, 1, S, 1]
             key, value = (ops.where(is_visible, x, ops.zeros_like(x)) for x in (key, value))
         keys = tf.einsum("bhsd,sr->bhrd", key, key_projection)
         values = tf.einsum("bhsd,sr->bhrd", value, value_projection)
         scores = tf.matmul(query * query.shape[-1] ** -0.5, keys, transpose_b=True)
         weights = tf.nn.softmax(at_least_float32(scores))  # [B, H, T, R]
         weights = ops.cast(weights, self.compute_dtype)
-        context = tf.matmul(self.dropout_layer(weights, training=training), values)
-        if not return_attention_scores:
-            return context
+        context = tf.matmul(self.dropout_layer(weights, training=inputs.training), values)
+        if not inputs.return_attention_scores:
+            return context, None
         weights = tf.einsum("bhtr,sr->bhts", weights, value_projection)
-        if attention_mask is not None:
-            weights = ops.where(attention_mask, weights, ops.zeros_like(weights))
+        if mask is not None:
+            weights = ops.where(mask, weights, ops.zeros_like(weights))
         return context, weights

@@ -9,7 +9,9 @@ from keras import ops
 
 from keras_transformer._utils.checks import require_positive_integer
 from keras_transformer.layers.attention.mechanism import (
+    AttentionInputs,
     AttentionMechanism,
+    Integer,
     join_blocks,
     register_mechanism,
     split_blocks,
@@ -23,16 +25,13 @@ class LocalAttention(AttentionMechanism):
 
     Luong et al. 2015, "Effective Approaches to Attention-based Neural Machine Translation", section
     3.2, with the window around the query's own position; for the Transformer, Liu et al. 2018,
-    "Generating Wikipedia by Summarizing Long Sequences", section 4.2.4. With a causal mask the
-    window ends at the query.
+    "Generating Wikipedia by Summarizing Long Sequences", section 4.2.4.
 
     Queries are split into blocks of the size of the window. Each block is scored only against its
-    own keys and those of its two neighbors, so that time and memory grow with T·window. A cached
-    step reads only the window, too. A window as large as the text gives full attention.
+    own keys and those of its two neighbors, so that time and memory grow with T·window.
 
     Args:
-        window: Integer. Number of positions that a query sees on each side. Default 128. (Beltagy
-            et al. 2020, "Longformer", use at most 256.)
+        window: Integer. Number of positions that a query sees on each side. Default 128.
         dropout: Float. Dropout rate of the attention weights. Default 0.
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
@@ -47,27 +46,19 @@ class LocalAttention(AttentionMechanism):
         super().__init__(dropout=dropout, **kwargs)
         self.window: int = require_positive_integer("window", window)
 
-    def call(
-        self,
-        query: tf.Tensor,
-        key: tf.Tensor,
-        value: tf.Tensor,
-        attention_mask: tf.Tensor | None = None,
-        query_offset: int | tf.Tensor = 0,
-        use_causal_mask: bool = False,
-        return_attention_scores: bool = False,
-        training: bool | None = None,
-    ) -> Any:
+    def compute_context(self, inputs: AttentionInputs) -> tuple[tf.Tensor, tf.Tensor | None]:
+        query, key, mask = inputs.query, inputs.key, inputs.attention_mask
         length, key_length = ops.shape(query)[2], ops.shape(key)[2]
-        spans = _Spans(self.window, length, key_length, query_offset, use_causal_mask)
-        if attention_mask is None:
-            attention_mask = ops.ones((1, 1, 1, key_length), dtype="bool")
+        spans = _Spans(self.window, length, key_length, inputs.query_offset, inputs.use_causal_mask)
+        if mask is None:
+            mask = ops.ones((1, 1, 1, key_length), dtype="bool")
         queries = spans.split_queries(query * query.shape[-1] ** -0.5)  # [B, H, N, b, D]
         scores = tf.matmul(queries, spans.take_keys(key), transpose_b=True)  # [B, H, N, b, C]
-        visible = ops.logical_and(spans.take_mask(attention_mask), spans.in_window())
-        context, weights = self.attend(scores, visible, spans.take_keys(value), training)
+        visible = ops.logical_and(spans.take_mask(mask), spans.in_window())
+        values = spans.take_keys(inputs.value)
+        context, weights = self.attend(scores, visible, values, inputs.training)
         context = spans.join_queries(context)  # [B, H, T, D]
-        return (context, spans.weights_of_keys(weights)) if return_attention_scores else context
+        return context, spans.weights_of_keys(weights) if inputs.return_attention_scores else None
 
 
 @dataclasses.dataclass
@@ -75,20 +66,13 @@ class _Spans:
     """Blocks of queries, and the span of keys that each block may see.
 
     Shapes: N blocks, b queries in a block, C keys in a span. Lengths are numbers or scalar tensors.
-
-    Args:
-        window: Number of keys on each side of a query.
-        length: T.
-        key_length: S.
-        offset: Position of the first query among the keys.
-        is_causal: Whether a span ends with its block.
     """
 
-    window: int | tf.Tensor
-    length: int | tf.Tensor
-    key_length: int | tf.Tensor
-    offset: int | tf.Tensor
-    is_causal: bool
+    window: Integer  # number of keys on each side of a query
+    length: Integer  # T
+    key_length: Integer  # S
+    offset: Integer  # position of the first query among the keys
+    is_causal: bool  # whether a span ends with its block
 
     def __post_init__(self) -> None:
         # A few queries, such as those of a cached step, are one block of their own size.
@@ -102,12 +86,10 @@ class _Spans:
         self.span = self.block + self.num_sides * self.window
 
     def split_queries(self, x: tf.Tensor) -> tf.Tensor:
-        """Returns `[B, H, T, D]` as `[B, H, N, b, D]`, padded with zeros at the end."""
         return split_blocks(x, self.num_blocks, self.block)
 
     def join_queries(self, x: tf.Tensor) -> tf.Tensor:
-        """Returns `[B, H, N, b, D]` as `[B, H, T, D]`, without the padding."""
-        return join_blocks(x)[:, :, : self.length]
+        return join_blocks(x)[:, :, : self.length]  # without the padding
 
     def take_keys(self, x: tf.Tensor) -> tf.Tensor:
         """Returns the keys or values of each span: `[B, H, S, D]` to `[B, H, N, C, D]`."""

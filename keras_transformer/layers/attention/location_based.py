@@ -9,6 +9,7 @@ from keras import ops
 from keras_transformer._utils.checks import require_positive_integer
 from keras_transformer._utils.types import Shape
 from keras_transformer.layers.attention.mechanism import (
+    Integer,
     SoftmaxAttention,
     register_mechanism,
     require_length,
@@ -21,15 +22,11 @@ class LocationBasedAttention(SoftmaxAttention):
     """Attention `softmax(W q) v`, where the query alone decides on the positions; W is per head.
 
     Luong et al. 2015, "Effective Approaches to Attention-based Neural Machine Translation", section
-    3.1, "location". W has a row for each position from 0 to `max_length` - 1; more keys are an
-    error, in eager code and in graphs. (Under XLA, lengths are known at compile time and checked
-    then.) With a KV cache of fixed size, that size is the number of keys.
-
-    Positions are counted from the start of a row, so packed documents are not supported.
+    3.1, "location". W has a row for each position from 0 to `max_length` - 1; more keys, or more
+    space in a fixed KV cache, are an error.
 
     Args:
-        max_length: Integer. Largest number of keys. Default 1024; a model configuration passes its
-            own `max_length`.
+        max_length: Integer. Largest number of keys; models pass their own. Default 1024.
         dropout: Float. Dropout rate of the attention weights. Default 0.
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
@@ -54,9 +51,7 @@ class LocationBasedAttention(SoftmaxAttention):
         initializer = keras.initializers.VarianceScaling(shape[0], "fan_in", "uniform")
         self.kernel: keras.Variable = self.new_weight("kernel", shape, initializer)
 
-    def compute_scores(
-        self, query: tf.Tensor, key: tf.Tensor, query_offset: int | tf.Tensor
-    ) -> tf.Tensor:
+    def compute_scores(self, query: tf.Tensor, key: tf.Tensor, query_offset: Integer) -> tf.Tensor:
         problem = (
             f"{type(self).__name__} '{self.name}' has scores for positions 0 to "
             f"{self.max_length - 1} (max_length={self.max_length}) and received more keys"

@@ -1,7 +1,7 @@
 """Base classes and registry of the attention mechanisms."""
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import keras
 import tensorflow as tf
@@ -12,17 +12,19 @@ from keras_transformer._utils.configuration import ConfiguredLayer
 from keras_transformer._utils.errors import UserError
 from keras_transformer._utils.registry import Kind, register
 from keras_transformer._utils.types import Shape
-from keras_transformer.layers.dropout import Dropout
+from keras_transformer.layers.residual import Dropout
+
+#: An integer or a scalar tensor.
+Integer: TypeAlias = int | tf.Tensor
 
 #: The registered attention mechanisms by name.
 MECHANISMS: dict[str, type["AttentionMechanism"]] = {}
 
-# Added to the score of a masked key. It is finite, so that a query without any visible key gives no
-# NaN, and so low that exp() of it is exactly 0 beside any visible score.
+# Added to the score of a masked key: finite, so that a query without visible keys gives no NaN, and
+# so low that exp() of it is exactly 0 beside any visible score.
 MASKED_SCORE = -1e9
 
-# Uses that a mechanism may not support, as they appear in error messages. The use "causal" belongs
-# to the class attribute `supports_causal`, and so on.
+# Uses that a mechanism may not support (`supports_causal` and so on), for error messages.
 _USES = {
     "causal": "hide later positions from a query (causal attention)",
     "cache": "decode step by step with a KV cache",
@@ -39,14 +41,26 @@ def register_mechanism(name: str) -> Callable[[Kind], Kind]:
     return register(MECHANISMS, name)
 
 
+class AttentionInputs(NamedTuple):
+    """The arguments of a call of an `AttentionMechanism`, where they are described."""
+
+    query: tf.Tensor
+    key: Any
+    value: tf.Tensor
+    attention_mask: tf.Tensor | None
+    query_offset: Integer
+    use_causal_mask: bool
+    return_attention_scores: bool
+    training: bool | None
+    relations: tf.Tensor | None
+
+
 class AttentionMechanism(ConfiguredLayer):
     """Base of the attention mechanisms: from queries, keys and values to a context.
 
     A mechanism is one file in this folder. It registers a name, declares in class attributes what
-    it supports, owns its weights, and implements `call`. A mechanism that scores every query
-    against every key derives from `SoftmaxAttention` and implements only `compute_scores`.
-
-    Shapes: B batch, H heads, T queries, S keys, D size of a head.
+    it supports, owns its weights, and implements `compute_context`. A mechanism that scores every
+    query against every key derives from `SoftmaxAttention` and implements only `compute_scores`.
 
     Args:
         dropout: Float. Dropout rate of the attention weights. Default 0.
@@ -58,20 +72,15 @@ class AttentionMechanism(ConfiguredLayer):
         value: Projected values `[B, H, S, D]`; their size may differ from that of the keys.
         attention_mask: Boolean, True = attend, of rank 4 and broadcastable to `[B, H, T, S]`. A
             key mask is `[B, 1, 1, S]`, so that no mechanism has to store T·S values. Optional.
-        query_offset: Position of the first query among the keys: 0, or the number of positions
-            already in the KV cache. Default 0.
-        use_causal_mask: Boolean. Whether a query sees only keys up to its own position. Default
-            False.
-        return_attention_scores: Boolean. Whether to return the attention weights as well. Default
-            False.
+        query_offset: Position of the first query among the keys, as in a cached step. Default 0.
+        use_causal_mask: Boolean. Whether to hide later keys from a query. Default False.
+        return_attention_scores: Boolean. Whether to return the weights as well. Default False.
         training: Boolean. Whether dropout is applied.
-        relations: Integers `[B, T, S]`, the relation of each query to each key, such as their
-            distance in a tree. Only for mechanisms with `supports_relations`.
+        relations: Integers `[B, T, S]`, such as distances in a tree, if they are supported.
 
     Returns:
-        The context `[B, H, T, D]`; with `return_attention_scores`, a tuple of the context and the
-        attention weights `[B, H, T, S]`. A query without any visible key gets a context and weights
-        of zero.
+        The context `[B, H, T, D]`; with `return_attention_scores`, a tuple of it and the attention
+        weights `[B, H, T, S]`. Both are zero for a query without any visible key.
     """
 
     #: Name by which the mechanism is registered.
@@ -96,8 +105,7 @@ class AttentionMechanism(ConfiguredLayer):
     has_max_length: ClassVar[bool] = False
     #: Whether the mechanism reads keys. If not, no keys are projected and `key` is the values.
     reads_keys: ClassVar[bool] = True
-    #: Whether the query at the last position sees all keys even with a causal mask. If so, a cached
-    #: step with one query leaves the mask out.
+    #: Whether the last query sees all keys even with a causal mask, so that a step needs no mask.
     last_query_sees_all_keys: ClassVar[bool] = True
 
     def __init__(self, dropout: float = 0.0, **kwargs: Any) -> None:
@@ -109,31 +117,65 @@ class AttentionMechanism(ConfiguredLayer):
         """Creates the weights; here there are none."""
 
     def add_positions(
-        self, query: tf.Tensor, key: tf.Tensor, offset: int | tf.Tensor
+        self, query: tf.Tensor, key: tf.Tensor, offset: Integer
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns queries and keys `[B, H, T, D]` with positions encoded; here they are unchanged.
 
-        `MultiHeadAttention` calls this before keys enter the KV cache, so that each key is
-        processed once. `offset` is the position of the first query and key.
+        It is called before keys enter the KV cache. `offset` is the position of the first of them.
         """
         return query, key
 
     def precompute_keys(self, key: tf.Tensor) -> Any:
         """Returns the part of the scores that depends on the keys alone; here the keys themselves.
 
-        A recurrent decoder makes each query from the result of the previous one, so it computes
-        this part once for all queries. `call` takes the result, a nest of tensors `[B, H, S, …]`,
-        in place of the keys. The function must be linear: coverage is added to precomputed keys.
+        A recurrent decoder computes it once for all queries. `call` takes the result, a nest of
+        tensors `[B, H, S, …]`, in place of the keys. It must be linear in the keys, for coverage.
         """
         return key
+
+    def call(
+        self,
+        query: tf.Tensor,
+        key: Any,
+        value: tf.Tensor,
+        attention_mask: tf.Tensor | None = None,
+        query_offset: Integer = 0,
+        use_causal_mask: bool = False,
+        return_attention_scores: bool = False,
+        training: bool | None = None,
+        relations: tf.Tensor | None = None,
+    ) -> Any:
+        self.require_support(
+            causal=use_causal_mask,
+            query_masks=is_query_mask(attention_mask),
+            relations=relations is not None,
+        )
+        results = self.compute_context(
+            AttentionInputs(
+                query,
+                key,
+                value,
+                attention_mask,
+                query_offset,
+                use_causal_mask,
+                return_attention_scores,
+                training,
+                relations,
+            )
+        )
+        return results if return_attention_scores else results[0]
+
+    def compute_context(self, inputs: AttentionInputs) -> tuple[tf.Tensor, tf.Tensor | None]:
+        """Returns the context `[B, H, T, D]` and the attention weights `[B, H, T, S]`.
+
+        The weights may be None if `inputs.return_attention_scores` is False.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must implement `compute_context`.")
 
     def attend(
         self, scores: tf.Tensor, mask: tf.Tensor, value: tf.Tensor, training: bool | None
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns the context and the weights of scores `[…, T, S]` and values `[…, S, D]`.
-
-        A query without any visible key gets a context and weights of zero.
-        """
+        """Returns the context and the weights of scores `[…, T, S]` and values `[…, S, D]`."""
         scores = at_least_float32(scores)
         scores = scores + ops.where(mask, ops.cast(0, scores.dtype), MASKED_SCORE)
         sees_any = ops.cast(ops.any(mask, axis=-1, keepdims=True), scores.dtype)
@@ -141,9 +183,7 @@ class AttentionMechanism(ConfiguredLayer):
         return tf.matmul(self.dropout_layer(weights, training=training), value), weights
 
     def require_support(self, **uses: bool) -> None:
-        """Raises a `UserError` if the mechanism does not support one of the required uses.
-
-        The error names the mechanisms that support all of them.
+        """Raises a `UserError`, which names other mechanisms, if a required use is not supported.
 
         Args:
             **uses: Whether each use is required: `causal`, `cache`, `cross`, `packing`,
@@ -152,53 +192,40 @@ class AttentionMechanism(ConfiguredLayer):
         required = [use for use, is_required in uses.items() if is_required]
         missing = [use for use in required if not getattr(self, f"supports_{use}")]
         if missing:
-            able = ", ".join(
+            able = [
                 repr(name)
                 for name, kind in sorted(MECHANISMS.items())
                 if all(getattr(kind, f"supports_{each}") for each in required)
-            )
+            ]
             name = self.registered_name or type(self).__name__
-            raise UserError(
-                f"The attention mechanism {name!r} cannot {_USES[missing[0]]}.",
-                fix=f"Use one of {able}.",
-            )
+            problem = f"The attention mechanism {name!r} cannot {_USES[missing[0]]}."
+            raise UserError(problem, fix=f"Use one of {', '.join(able)}.")
 
     def compute_output_spec(
         self, query: Any, key: Any, value: Any, return_attention_scores: bool = False, **kwargs: Any
     ) -> Any:
-        shape = self.compute_output_shape(query.shape, key.shape, value.shape)
-        context = keras.KerasTensor(shape, dtype=self.compute_dtype)
-        weights = keras.KerasTensor((*query.shape[:3], key.shape[2]), dtype=self.compute_dtype)
+        shapes = [(*query.shape[:3], size) for size in (value.shape[-1], key.shape[2])]
+        context, weights = (keras.KerasTensor(each, dtype=self.compute_dtype) for each in shapes)
         return (context, weights) if return_attention_scores else context
-
-    def compute_output_shape(
-        self, query_shape: Shape, key_shape: Shape, value_shape: Shape
-    ) -> Shape:
-        return (*query_shape[:3], value_shape[-1])
 
 
 class SoftmaxAttention(AttentionMechanism):
     """Base of the dense mechanisms: scores, a masked softmax, a weighted sum of the values.
 
-    A subclass implements `compute_scores`. It may also override `compute_weights`, to normalize
-    scores differently, `combine_values`, to add something to the values, and `look_up_relations`,
-    whose results both `compute_scores` and `combine_values` receive as further arguments.
+    A subclass implements `compute_scores`. It may override `compute_weights`, to normalize scores
+    differently, `combine_values`, to add something to the values, and `look_up_relations`, whose
+    results `compute_scores` and `combine_values` receive as further arguments.
 
-    Args:
-        dropout: Float. Dropout rate of the attention weights. Default 0.
-        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
+    Args: those of `AttentionMechanism`.
     """
 
     def look_up_relations(
         self, query: tf.Tensor, key: tf.Tensor, relations: tf.Tensor | None
     ) -> dict[str, Any]:
         """Returns what scores and values need of the relations `[B, T, S]`; here nothing."""
-        self.require_support(relations=relations is not None)
         return {}
 
-    def compute_scores(
-        self, query: tf.Tensor, key: Any, query_offset: int | tf.Tensor
-    ) -> tf.Tensor:
+    def compute_scores(self, query: tf.Tensor, key: Any, query_offset: Integer) -> tf.Tensor:
         """Returns the scores `[B, H, T, S]` of queries `[B, H, T, D]` and keys `[B, H, S, D]`."""
         raise NotImplementedError(f"{type(self).__name__} must implement `compute_scores`.")
 
@@ -207,38 +234,28 @@ class SoftmaxAttention(AttentionMechanism):
         return ops.cast(tf.nn.softmax(scores), self.compute_dtype)
 
     def combine_values(
-        self, weights: tf.Tensor, value: tf.Tensor, query_offset: int | tf.Tensor
+        self, weights: tf.Tensor, value: tf.Tensor, query_offset: Integer
     ) -> tf.Tensor:
         """Returns the context `[B, H, T, D]` of weights `[B, H, T, S]`, values `[B, H, S, D]`."""
         return tf.matmul(weights, value)
 
-    def call(
-        self,
-        query: tf.Tensor,
-        key: Any,
-        value: tf.Tensor,
-        attention_mask: tf.Tensor | None = None,
-        query_offset: int | tf.Tensor = 0,
-        use_causal_mask: bool = False,
-        return_attention_scores: bool = False,
-        training: bool | None = None,
-        relations: tf.Tensor | None = None,
-    ) -> Any:
-        extra = self.look_up_relations(query, key, relations)
-        scores = at_least_float32(self.compute_scores(query, key, query_offset, **extra))
-        mask = attention_mask
-        if use_causal_mask:
-            is_past = relative_positions(query, key, query_offset) <= 0
+    def compute_context(self, inputs: AttentionInputs) -> tuple[tf.Tensor, tf.Tensor]:
+        query, key, offset = inputs.query, inputs.key, inputs.query_offset
+        extra = self.look_up_relations(query, key, inputs.relations)
+        scores = at_least_float32(self.compute_scores(query, key, offset, **extra))
+        mask = inputs.attention_mask
+        if inputs.use_causal_mask:
+            is_past = relative_positions(query, key, offset) <= 0
             mask = is_past if mask is None else ops.logical_and(mask, is_past)
         if mask is not None:
             scores = scores + ops.where(mask, ops.cast(0, scores.dtype), MASKED_SCORE)
         weights = self.compute_weights(scores)
-        dropped = self.dropout_layer(weights, training=training)
-        context = self.combine_values(dropped, value, query_offset, **extra)  # [B, H, T, D]
-        if attention_mask is not None:  # with a causal mask alone every query sees some key
+        dropped = self.dropout_layer(weights, training=inputs.training)
+        context = self.combine_values(dropped, inputs.value, offset, **extra)  # [B, H, T, D]
+        if inputs.attention_mask is not None:  # a causal mask alone leaves every query some key
             sees_any = ops.cast(ops.any(mask, axis=-1, keepdims=True), self.compute_dtype)
             context, weights = context * sees_any, weights * sees_any
-        return (context, weights) if return_attention_scores else context
+        return context, weights
 
 
 def make_mechanism(
@@ -247,9 +264,8 @@ def make_mechanism(
     """Returns a new mechanism, by registered name or with the config of an instance.
 
     Args:
-        mechanism: A registered name, or an `AttentionMechanism` or its serialized form. The config
-            of an instance is cloned, never its weights, so that one instance can configure every
-            block of a model.
+        mechanism: A registered name, or an `AttentionMechanism` or its serialized form, of which
+            the config is cloned, never the weights.
         dropout: Dropout rate of the attention weights; 0 keeps the rate of an instance.
         **kwargs: Arguments of the new layer, such as `name` and `dtype`.
     """
@@ -263,9 +279,9 @@ def make_mechanism(
     return kind(dropout=dropout, **kwargs)
 
 
-def serialize_mechanism(mechanism: AttentionMechanism) -> dict[str, Any]:
-    """Returns the serialized form that `make_mechanism` takes, without the build config."""
-    config = keras.saving.serialize_keras_object(mechanism)
+def serialize_settings(layer: keras.layers.Layer) -> dict[str, Any]:
+    """Returns the serialized form of a mechanism or another layer, without the build config."""
+    config = keras.saving.serialize_keras_object(layer)
     config.pop("build_config", None)
     return config
 
@@ -275,25 +291,19 @@ def is_query_mask(attention_mask: Any) -> bool:
     return attention_mask is not None and attention_mask.shape[-2] != 1
 
 
-def relative_positions(query: Any, key: Any, query_offset: int | tf.Tensor) -> tf.Tensor:
-    """Returns the position of each key minus that of each query, int32 `[T, S]`.
-
-    `query` and `key` are any tensors `[B, H, T, …]` and `[B, H, S, …]`.
-    """
+def relative_positions(query: Any, key: Any, query_offset: Integer) -> tf.Tensor:
+    """Returns the position of each key `[B, H, S, …]` minus that of each query, int32 `[T, S]`."""
     queries = query_offset + ops.arange(ops.shape(query)[2], dtype="int32")
     keys = ops.arange(ops.shape(key)[2], dtype="int32")
     return ops.expand_dims(keys, 0) - ops.expand_dims(queries, 1)
 
 
 def at_least_float32(x: tf.Tensor) -> tf.Tensor:
-    """Returns the tensor in float32, or in float64 if it is that already.
-
-    A softmax over many scores is too imprecise in half precision.
-    """
+    """Returns the tensor in float32 or float64: half precision is too imprecise for a softmax."""
     return ops.cast(x, keras.backend.result_type(x.dtype, "float32"))
 
 
-def split_blocks(x: tf.Tensor, num_blocks: int | tf.Tensor, size: int | tf.Tensor) -> tf.Tensor:
+def split_blocks(x: tf.Tensor, num_blocks: Integer, size: Integer) -> tf.Tensor:
     """Returns `[B, H, T, D]` as `[B, H, num_blocks, size, D]`, padded with zeros at the end."""
     batch_size, num_heads, length, last = ops.shape(x)
     padded = tf.pad(x, [[0, 0], [0, 0], [0, num_blocks * size - length], [0, 0]])
@@ -306,7 +316,7 @@ def join_blocks(x: tf.Tensor) -> tf.Tensor:
     return ops.reshape(x, (batch_size, num_heads, num_blocks * size, last))
 
 
-def require_length(length: int | tf.Tensor, maximum: int, problem: str, fix: str) -> Any:
+def require_length(length: Integer, maximum: int, problem: str, fix: str) -> Any:
     """Returns a length that is at most `maximum`; a tensor is checked when the graph runs."""
     if isinstance(length, int):
         if length > maximum:

@@ -9,8 +9,9 @@ from keras import ops
 from keras_transformer._utils.checks import require_positive_integer
 from keras_transformer._utils.types import Shape
 from keras_transformer.layers.attention.mechanism import (
+    AttentionInputs,
     AttentionMechanism,
-    is_query_mask,
+    Integer,
     register_mechanism,
     split_blocks,
 )
@@ -28,16 +29,11 @@ class MemoryCompressedAttention(AttentionMechanism):
     With a causal mask a query sees the blocks that are complete at its position. It does not see up
     to `factor - 1` latest positions, and the first `factor - 1` queries see nothing. (The paper
     alternates with layers of local attention.) With a KV cache, all keys are compressed again at
-    each step.
-
-    The attention weights that are returned distribute the weight of a block evenly over its visible
-    keys.
+    each step. Returned weights distribute the weight of a block evenly over its visible keys.
 
     Args:
-        factor: Integer. Number of keys in a block: size and stride of the convolution. Default 3,
-            as in the paper.
-        kernel_initializer: Initializer of the two `[factor, D, D]` kernels. Default
-            "glorot_uniform".
+        factor: Integer. Size and stride of the convolution. Default 3, as in the paper.
+        kernel_initializer: Initializer of the `[factor, D, D]` kernels. Default "glorot_uniform".
         dropout: Float. Dropout rate of the attention weights. Default 0.
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
@@ -68,38 +64,25 @@ class MemoryCompressedAttention(AttentionMechanism):
         self.key_kernel: keras.Variable = self.new_weight("key_kernel", shapes[0], clone())
         self.value_kernel: keras.Variable = self.new_weight("value_kernel", shapes[1], clone())
 
-    def call(
-        self,
-        query: tf.Tensor,
-        key: tf.Tensor,
-        value: tf.Tensor,
-        attention_mask: tf.Tensor | None = None,
-        query_offset: int | tf.Tensor = 0,
-        use_causal_mask: bool = False,
-        return_attention_scores: bool = False,
-        training: bool | None = None,
-    ) -> Any:
-        self.require_support(query_masks=is_query_mask(attention_mask))
+    def compute_context(self, inputs: AttentionInputs) -> tuple[tf.Tensor, tf.Tensor | None]:
+        query, key, value, attention_mask = inputs[:4]
         length = ops.shape(key)[2]
         is_visible = ops.ones((1, 1, 1, length), dtype="bool")
         if attention_mask is not None:
             is_visible = ops.logical_and(is_visible, attention_mask)
         is_visible = self._split_blocks(ops.swapaxes(is_visible, 2, 3))[..., 0]  # [B, 1, N, factor]
-        scores = tf.matmul(
-            query * query.shape[-1] ** -0.5,
-            self._compress(key, is_visible, self.key_kernel),
-            transpose_b=True,
-        )  # [B, H, T, N]
+        keys = self._compress(key, is_visible, self.key_kernel)
+        scores = tf.matmul(query * query.shape[-1] ** -0.5, keys, transpose_b=True)  # [B, H, T, N]
         mask = ops.expand_dims(ops.any(is_visible, axis=-1), 2)  # [B, 1, 1, N]
-        if use_causal_mask:
+        if inputs.use_causal_mask:
             ends = ops.arange(1, ops.shape(scores)[3] + 1, dtype="int32") * self.factor - 1
-            positions = query_offset + ops.arange(ops.shape(query)[2], dtype="int32")
+            positions = inputs.query_offset + ops.arange(ops.shape(query)[2], dtype="int32")
             is_complete = ops.expand_dims(ends, 0) <= ops.expand_dims(positions, 1)  # [T, N]
             mask = ops.logical_and(mask, is_complete)
         values = self._compress(value, is_visible, self.value_kernel)
-        context, weights = self.attend(scores, mask, values, training)
-        if not return_attention_scores:
-            return context
+        context, weights = self.attend(scores, mask, values, inputs.training)
+        if not inputs.return_attention_scores:
+            return context, None
         return context, self._weights_of_keys(weights, is_visible, length)
 
     def _split_blocks(self, x: tf.Tensor) -> tf.Tensor:
@@ -114,7 +97,7 @@ class MemoryCompressedAttention(AttentionMechanism):
         return tf.einsum("bhnfd,fde->bhne", blocks, kernel)
 
     def _weights_of_keys(
-        self, weights: tf.Tensor, is_visible: tf.Tensor, length: int | tf.Tensor
+        self, weights: tf.Tensor, is_visible: tf.Tensor, length: Integer
     ) -> tf.Tensor:
         """Returns weights of blocks `[B, H, T, N]` as weights of keys `[B, H, T, S]`."""
         is_visible = ops.cast(is_visible, weights.dtype)

@@ -10,6 +10,7 @@ from keras_transformer._utils.checks import require_positive_integer
 from keras_transformer._utils.types import Shape
 from keras_transformer.layers.attention.dot_product import ScaledDotProductAttention
 from keras_transformer.layers.attention.mechanism import (
+    Integer,
     at_least_float32,
     register_mechanism,
     relative_positions,
@@ -22,17 +23,13 @@ UNRELATED = 2**30
 class RelativeAttention(ScaledDotProductAttention):
     """Base of the mechanisms that add a vector for a distance to the key and to the value.
 
-    The layer owns two tables, `key_distances` and `value_distances`. Each has a row for every
-    distance from `-max_distance` to `max_distance`, in this order, followed by `num_extra_rows`.
+    Its tables `key_distances` and `value_distances` have a row for every distance from
+    `-max_distance` to `max_distance`, in this order, followed by `num_extra_rows`.
 
-    Args:
-        max_distance: Integer. Longer distances share one vector. Default 16.
-        embeddings_initializer: Initializer of the two tables. Default "glorot_uniform".
-        dropout: Float. Dropout rate of the attention weights. Default 0.
-        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
+    Args: those of `ShawAttention`.
     """
 
-    #: Number of rows of each table that do not belong to a distance.
+    #: Number of rows of a table that belong to no distance.
     num_extra_rows: ClassVar[int] = 0
 
     def __init__(
@@ -55,10 +52,9 @@ class RelativeAttention(ScaledDotProductAttention):
         shapes = [(self.num_rows, shape[-1]) for shape in (key_shape, value_shape)]
         # Cloned: an initializer with a seed would give the same values to both.
         clone = self.embeddings_initializer.clone
-        self.key_distances: keras.Variable = self.new_weight("key_distances", shapes[0], clone())
-        self.value_distances: keras.Variable = self.new_weight(
-            "value_distances", shapes[1], clone()
-        )
+        new = self.new_weight
+        self.key_distances: keras.Variable = new("key_distances", shapes[0], clone())
+        self.value_distances: keras.Variable = new("value_distances", shapes[1], clone())
 
 
 @register_mechanism("shaw")
@@ -71,10 +67,8 @@ class ShawAttention(RelativeAttention):
     distances clipped to `±max_distance`. The heads share the two tables.
 
     Args:
-        max_distance: Integer. Longer distances share one vector. Default 16, as in the paper's base
-            model; its big model has 8.
-        embeddings_initializer: Initializer of the two `[2·max_distance + 1, D]` tables. Default
-            "glorot_uniform".
+        max_distance: Integer. Longer distances share one vector. Default 16, as in the paper.
+        embeddings_initializer: Initializer of the tables. Default "glorot_uniform".
         dropout: Float. Dropout rate of the attention weights. Default 0.
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
@@ -87,22 +81,20 @@ class ShawAttention(RelativeAttention):
     supports_cross = False
     encodes_positions = True
 
-    def compute_scores(
-        self, query: tf.Tensor, key: tf.Tensor, query_offset: int | tf.Tensor
-    ) -> tf.Tensor:
+    def compute_scores(self, query: tf.Tensor, key: tf.Tensor, query_offset: Integer) -> tf.Tensor:
         vectors = self._look_up(self.key_distances, query, key, query_offset)  # [T, S, D]
         by_content = super().compute_scores(query, key, query_offset)
         return by_content + ops.einsum("bhtd,tsd->bhts", query * query.shape[-1] ** -0.5, vectors)
 
     def combine_values(
-        self, weights: tf.Tensor, value: tf.Tensor, query_offset: int | tf.Tensor
+        self, weights: tf.Tensor, value: tf.Tensor, query_offset: Integer
     ) -> tf.Tensor:
         vectors = self._look_up(self.value_distances, weights, value, query_offset)  # [T, S, D]
         by_content = super().combine_values(weights, value, query_offset)
         return by_content + ops.einsum("bhts,tsd->bhtd", weights, vectors)
 
     def _look_up(
-        self, table: Any, queries: tf.Tensor, keys: tf.Tensor, query_offset: int | tf.Tensor
+        self, table: Any, queries: tf.Tensor, keys: tf.Tensor, query_offset: Integer
     ) -> tf.Tensor:
         """Returns the row of `table` for each pair of positions, `[T, S, D]`."""
         distance = relative_positions(queries, keys, query_offset)  # [T, S]
@@ -117,25 +109,21 @@ class StructuralAttention(RelativeAttention):
 
     Wang et al. 2019, "Self-Attention with Structural Position Representations", the section on
     relative structural positions: the distance of two words in the dependency tree is encoded as
-    Shaw et al. 2018, "Self-Attention with Relative Position Representations", encode their distance
-    in the sentence. Scores are `q_i·(k_j + a_r) / sqrt(D)` and the context is the sum of
-    `w_ij (v_j + b_r)` for the relation r of i and j, with distances clipped to `±max_distance`. The
-    heads share the two tables.
+    `ShawAttention` encodes their distance in the sentence. Scores are `q_i·(k_j + a_r) / sqrt(D)`
+    and the context is the sum of `w_ij (v_j + b_r)` for the relation r of i and j, with distances
+    clipped to `±max_distance`. The heads share the two tables.
 
-    Two things differ from the paper: unrelated tokens have a row of their own, and the sums are
-    computed in another order. Queries are multiplied with the table before the relations are looked
-    up, and weights are summed by relation before they are multiplied with the table, so that no
-    tensor `[B, T, S, D]` is needed. The mechanism does not encode positions in the sentence.
+    Unlike in the paper, unrelated tokens have a row of their own, the last. No tensor
+    `[B, T, S, D]` is needed: queries are multiplied with the table before the relations are looked
+    up, and weights are summed by relation before they are multiplied with the table.
 
     Call arguments, in addition to those of `AttentionMechanism`:
         relations: Integers `[B, T, S]`, such as the result of `token_distances`, or `UNRELATED`.
             Default None: no two tokens are related.
 
     Args:
-        max_distance: Integer. Longer distances share one vector. Default 16, as in Shaw's base
-            model.
-        embeddings_initializer: Initializer of the two `[2·max_distance + 2, D]` tables, whose last
-            row belongs to `UNRELATED` tokens. Default "glorot_uniform".
+        max_distance: Integer. Longer distances share one vector. Default 16.
+        embeddings_initializer: Initializer of the tables. Default "glorot_uniform".
         dropout: Float. Dropout rate of the attention weights. Default 0.
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
@@ -162,7 +150,7 @@ class StructuralAttention(RelativeAttention):
         return {"rows": tf.broadcast_to(rows[:, None], [batch_size, num_heads, queries, keys])}
 
     def compute_scores(
-        self, query: tf.Tensor, key: tf.Tensor, query_offset: int | tf.Tensor, rows: Any = None
+        self, query: tf.Tensor, key: tf.Tensor, query_offset: Integer, rows: Any = None
     ) -> tf.Tensor:
         by_content = super().compute_scores(query, key, query_offset)
         scaled = query * query.shape[-1] ** -0.5
@@ -170,7 +158,7 @@ class StructuralAttention(RelativeAttention):
         return by_content + tf.gather(by_row, rows, batch_dims=3)
 
     def combine_values(
-        self, weights: tf.Tensor, value: tf.Tensor, query_offset: int | tf.Tensor, rows: Any = None
+        self, weights: tf.Tensor, value: tf.Tensor, query_offset: Integer, rows: Any = None
     ) -> tf.Tensor:
         by_content = super().combine_values(weights, value, query_offset)
         by_row = ops.cast(self._sum_by_row(at_least_float32(weights), rows), value.dtype)
@@ -181,7 +169,6 @@ class StructuralAttention(RelativeAttention):
         num_rows, shape = self.num_rows, tf.shape(weights)
         queries = tf.reduce_prod(shape[:3])
         segments = tf.reshape(rows, [queries, -1]) + num_rows * tf.range(queries)[:, None]
-        sums = tf.math.unsorted_segment_sum(
-            tf.reshape(weights, [-1]), tf.reshape(segments, [-1]), queries * num_rows
-        )
+        flat, segments = tf.reshape(weights, [-1]), tf.reshape(segments, [-1])
+        sums = tf.math.unsorted_segment_sum(flat, segments, queries * num_rows)
         return tf.reshape(sums, [shape[0], shape[1], shape[2], num_rows])

@@ -9,8 +9,8 @@ from keras import ops
 from keras_transformer._utils.checks import require_even, require_known_dim, require_positive
 from keras_transformer._utils.types import Shape
 from keras_transformer.layers.attention.dot_product import ScaledDotProductAttention
-from keras_transformer.layers.attention.mechanism import register_mechanism
-from keras_transformer.layers.positions.sine_position_encoding import position_angles
+from keras_transformer.layers.attention.mechanism import Integer, register_mechanism
+from keras_transformer.layers.positions.position_encoding import position_angles
 
 
 @register_mechanism("rotary")
@@ -18,12 +18,10 @@ from keras_transformer.layers.positions.sine_position_encoding import position_a
 class RotaryAttention(ScaledDotProductAttention):
     """Scaled dot-product attention with rotary position embedding (RoPE).
 
-    Queries and keys are rotated by their positions, so that their products depend on the distance.
     Su et al. 2021, "RoFormer: Enhanced Transformer with Rotary Position Embedding", section 3.2.
     Dimension i is paired with i + D/2, not with its neighbor as in the paper: the result is the
-    same up to an order of the projections' columns, and no strided copies are needed.
-
-    `call` takes queries and keys from `add_positions`, as `MultiHeadAttention` does.
+    same up to an order of the projections' columns, and no strided copies are needed. `call` takes
+    queries and keys from `add_positions`, which rotates them by their positions.
 
     Args:
         max_wavelength: Float. Base of the wavelengths. Default 10,000, as in the paper.
@@ -49,7 +47,7 @@ class RotaryAttention(ScaledDotProductAttention):
         super().build(query_shape, key_shape, value_shape)
 
     def add_positions(
-        self, query: tf.Tensor, key: tf.Tensor, offset: int | tf.Tensor
+        self, query: tf.Tensor, key: tf.Tensor, offset: Integer
     ) -> tuple[tf.Tensor, tf.Tensor]:
         positions = offset + ops.arange(ops.shape(query)[2], dtype="int32")
         angles = position_angles(positions, query.shape[-1], self.max_wavelength)  # [T, D/2]

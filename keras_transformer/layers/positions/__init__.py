@@ -5,19 +5,15 @@ from keras_transformer.layers.positions.position_embedding import PositionEmbedd
 from keras_transformer.layers.positions.position_encoding import (
     POSITION_ENCODINGS,
     PositionEncoding,
-    make_position_encoding,
+    SinePositionEncoding,
     register_position_encoding,
 )
-from keras_transformer.layers.positions.sine_position_encoding import SinePositionEncoding
-from keras_transformer.layers.positions.tree_depth_encoding import TreeDepthEncoding
 
 __all__ = [
     "POSITION_ENCODINGS",
     "PositionEmbedding",
     "PositionEncoding",
     "SinePositionEncoding",
-    "TreeDepthEncoding",
-    "make_position_encoding",
     "register_position_encoding",
 ]
 

@@ -19,16 +19,12 @@ from keras_transformer.layers.positions.position_encoding import (
 class PositionEmbedding(PositionEncoding):
     """Adds a trained vector for each position.
 
-    Gehring et al. 2017, "Convolutional Sequence to Sequence Learning", section 3.1.
-
-    A position of `max_length` or more is an error, in eager code and in graphs. (Under XLA, which
-    has no run-time errors, lengths are checked at compile time and the caller must keep `offset` in
-    bounds.)
+    Gehring et al. 2017, "Convolutional Sequence to Sequence Learning", section 3.1. A position of
+    `max_length` or more is an error, except under XLA, which has no run-time errors.
 
     Args:
         max_length: Integer. Number of positions.
-        embeddings_initializer: Initializer of the `[max_length, M]` table. Default None: normal
-            with standard deviation 0.02.
+        embeddings_initializer: Initializer of the table. Default None: normal, deviation 0.02.
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
@@ -47,16 +43,13 @@ class PositionEmbedding(PositionEncoding):
     def __init__(self, max_length: int, embeddings_initializer: Any = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.max_length: int = require_positive_integer("max_length", max_length)
-        self.embeddings_initializer: Any = keras.initializers.get(
-            embeddings_initializer or keras.initializers.RandomNormal(stddev=0.02)
-        )
+        initializer = embeddings_initializer or keras.initializers.RandomNormal(stddev=0.02)
+        self.embeddings_initializer: Any = keras.initializers.get(initializer)
 
     def build(self, inputs_shape: Shape) -> None:
-        self.embeddings: keras.Variable = self.new_weight(
-            "embeddings",
-            (self.max_length, require_known_dim("inputs", inputs_shape)),
-            self.embeddings_initializer,
-        )
+        shape = (self.max_length, require_known_dim("inputs", inputs_shape))
+        initializer = self.embeddings_initializer
+        self.embeddings: keras.Variable = self.new_weight("embeddings", shape, initializer)
 
     def check_length(self, length: int | None, offset: int | tf.Tensor) -> None:
         offset = tf.get_static_value(offset) or 0

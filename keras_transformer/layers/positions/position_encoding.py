@@ -1,12 +1,18 @@
-"""Base class and registry of the position encodings."""
+"""Registry and base of the position encodings, and the sinusoidal one."""
 
 from collections.abc import Callable
 from typing import Any, ClassVar
 
+import keras
 import tensorflow as tf
 from keras import ops
 
-from keras_transformer._utils.checks import require_choice, require_rank
+from keras_transformer._utils.checks import (
+    require_even,
+    require_known_dim,
+    require_positive,
+    require_rank,
+)
 from keras_transformer._utils.configuration import ConfiguredLayer
 from keras_transformer._utils.registry import Kind, register
 from keras_transformer._utils.types import Shape
@@ -20,17 +26,11 @@ def register_position_encoding(name: str) -> Callable[[Kind], Kind]:
     return register(POSITION_ENCODINGS, name)
 
 
-def make_position_encoding(name: str, **options: Any) -> "PositionEncoding":
-    """Returns a new position encoding of a registered name; `options` are its arguments."""
-    return POSITION_ENCODINGS[require_choice("positions", name, POSITION_ENCODINGS)](**options)
-
-
 class PositionEncoding(ConfiguredLayer):
     """Base of the layers that add an encoding of the position to each embedding.
 
     An encoding is one file in this folder: it registers a name and implements `encode`. Encodings
-    that change the attention scores (Shaw, rotary, ALiBi) are attention mechanisms, in
-    `layers/attention/`.
+    that change the attention scores (Shaw, rotary, ALiBi) are attention mechanisms.
 
     Args:
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
@@ -39,11 +39,8 @@ class PositionEncoding(ConfiguredLayer):
         inputs: Embeddings `[B, T, M]`.
         positions: Integers `[B, T]` or `[T]`, for positions that are not consecutive: packed
             documents that each start at 0, depths in a tree. Default None: counted from `offset`.
-        offset: Integer or scalar tensor. Position of the first input; cached decoding passes the
-            number of previous steps. Ignored if `positions` is given. Default 0.
-
-    Returns:
-        `[B, T, M]`.
+        offset: Integer or scalar tensor. Position of the first input, without `positions`. Default
+            0; cached decoding passes the number of previous steps.
     """
 
     #: Name by which the encoding is registered.
@@ -78,3 +75,49 @@ class PositionEncoding(ConfiguredLayer):
 
     def compute_output_shape(self, inputs_shape: Shape) -> Shape:
         return inputs_shape
+
+
+@register_position_encoding("sinusoidal")
+@keras.saving.register_keras_serializable(package="keras_transformer")
+class SinePositionEncoding(PositionEncoding):
+    """Adds sines and cosines of the position.
+
+    Vaswani et al. 2017, "Attention Is All You Need", section 3.5: `p(t)[2i] = sin(t / w_i)` and
+    `p(t)[2i + 1] = cos(t / w_i)`, with `w_i = max_wavelength^(2i / M)`. The layer has no weights
+    and accepts any length. A shift by k is a rotation: `p(t + k) = R(k) p(t)`.
+
+    Args:
+        max_wavelength: Float. Base of the wavelengths. Default 10,000, as in the paper.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
+
+    Call arguments:
+        inputs: Embeddings `[B, T, M]`, with an even M.
+        positions: Integers `[B, T]` or `[T]`. Default None: counted from `offset`.
+        offset: Integer or scalar tensor. Position of the first input. Default 0.
+
+    >>> embedded = keras.Input((None, 64))
+    >>> SinePositionEncoding()(embedded).shape
+    (None, None, 64)
+    """
+
+    def __init__(self, max_wavelength: float = 10_000, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.max_wavelength: float = require_positive("max_wavelength", max_wavelength)
+
+    def build(self, inputs_shape: Shape) -> None:
+        require_even("hidden_dim", require_known_dim("inputs", inputs_shape))
+
+    def encode(self, positions: tf.Tensor, hidden_dim: int) -> tf.Tensor:
+        angles = position_angles(positions, hidden_dim, self.max_wavelength)  # […, M/2]
+        pairs = ops.stack([ops.sin(angles), ops.cos(angles)], axis=-1)  # […, M/2, 2]
+        return ops.reshape(pairs, (*ops.shape(pairs)[:-2], hidden_dim))  # […, M]
+
+
+def position_angles(positions: Any, hidden_dim: int, max_wavelength: float) -> tf.Tensor:
+    """Returns angles `position / max_wavelength^(2i / hidden_dim)`, float64 `[…, hidden_dim / 2]`.
+
+    A float32 angle would be off by 6e-8 times the position: 0.006 radians at position 100,000.
+    """
+    exponents = ops.arange(0, hidden_dim, 2, dtype="float64") / hidden_dim
+    wavelengths = ops.power(ops.cast(max_wavelength, "float64"), exponents)
+    return ops.expand_dims(ops.cast(positions, "float64"), -1) / wavelengths

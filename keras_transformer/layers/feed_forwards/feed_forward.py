@@ -1,7 +1,7 @@
-"""Feed-forward networks of Transformer blocks, and their registry."""
+"""The dense feed-forward network and its activations."""
 
 import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -9,22 +9,17 @@ from keras import ops
 
 from keras_transformer._utils.checks import (
     require_boolean,
-    require_choice,
     require_known_dim,
     require_positive_integer,
     require_rate,
 )
 from keras_transformer._utils.configuration import ConfiguredLayer
-from keras_transformer._utils.errors import ArgumentError, UserError
-from keras_transformer._utils.registry import Kind, register
+from keras_transformer._utils.errors import ArgumentError
 from keras_transformer._utils.types import Shape
-from keras_transformer.layers.dropout import Dropout
+from keras_transformer.layers.feed_forwards.registry import register_feed_forward
+from keras_transformer.layers.residual import Dropout
 
-#: The registered feed-forward networks by name.
-FEED_FORWARDS: dict[str, type[keras.layers.Layer]] = {}
-
-#: Gated activations and the function of their gate (Shazeer 2020, "GLU Variants Improve
-#: Transformer").
+#: Gated activations and the function of their gate (Shazeer 2020).
 GATES: dict[str, str] = {
     "glu": "sigmoid",
     "bilinear": "linear",
@@ -32,60 +27,6 @@ GATES: dict[str, str] = {
     "geglu": "gelu",
     "swiglu": "swish",
 }
-
-
-def register_feed_forward(name: str) -> Callable[[Kind], Kind]:
-    """Returns a decorator that registers a feed-forward network for blocks and models by `name`.
-
-    The network is a Keras layer from `[B, T, M]` to `[B, T, M]`. Its constructor takes the keyword
-    arguments `intermediate_dim`, `activation`, `dropout` and `use_bias` of `FeedForward`, options
-    of its own, and those of `keras.layers.Layer`. It is saved with a model if it is registered with
-    `keras.saving.register_keras_serializable` as well.
-    """
-    return register(FEED_FORWARDS, name)
-
-
-def make_feed_forward(
-    feed_forward: str | dict[str, Any] | keras.layers.Layer,
-    options: Mapping[str, Any] | None = None,
-    *,
-    name: str | None = None,
-    dtype: Any = None,
-    **settings: Any,
-) -> keras.layers.Layer:
-    """Returns a new feed-forward network, by registered name or with the config of a layer.
-
-    Args:
-        feed_forward: A registered name, or a layer or its serialized form, of which only the config
-            is copied, so that one layer can configure every block of a model.
-        options: Arguments of its own, for a registered name.
-        name: Name of the new layer.
-        dtype: Dtype policy of the new layer.
-        **settings: Arguments that every registered network takes. A layer keeps its own.
-    """
-    if isinstance(feed_forward, str):
-        kind = FEED_FORWARDS[require_choice("feed_forward", feed_forward, FEED_FORWARDS)]
-        try:
-            return kind(**settings, **(options or {}), name=name, dtype=dtype)
-        except UserError:
-            raise
-        except (TypeError, ValueError) as error:  # of Keras: an argument that it does not know
-            if not options:
-                raise
-            expected = f"options of the feed-forward network {feed_forward!r}"
-            raise ArgumentError(
-                "feed_forward_options", expected, options, fix=f"{error}."
-            ) from error
-    if options:
-        raise ArgumentError(
-            "feed_forward_options", "empty beside a layer, which has its own settings", options
-        )
-    if isinstance(feed_forward, dict):
-        feed_forward = keras.saving.deserialize_keras_object(feed_forward)
-    if not isinstance(feed_forward, keras.layers.Layer):
-        raise ArgumentError("feed_forward", "a registered name or a Keras layer", feed_forward)
-    layer: keras.layers.Layer = feed_forward
-    return type(layer).from_config({**layer.get_config(), "name": name, "dtype": dtype})
 
 
 def require_activation(name: str, value: Any) -> Any:
@@ -96,12 +37,9 @@ def require_activation(name: str, value: Any) -> Any:
         except ValueError as error:
             known = [*GATES, *(each for each in dir(keras.activations) if each[0] != "_")]
             close = difflib.get_close_matches(value, known, n=1)
-            raise ArgumentError(
-                name,
-                f"a Keras activation or one of {', '.join(map(repr, GATES))}",
-                value,
-                fix=f"Did you mean {close[0]!r}?" if close else None,
-            ) from error
+            expected = f"a Keras activation or one of {', '.join(map(repr, GATES))}"
+            fix = f"Did you mean {close[0]!r}?" if close else None
+            raise ArgumentError(name, expected, value, fix=fix) from error
     elif not (isinstance(value, str | dict) or callable(value)):
         raise ArgumentError(name, "the name of an activation or a function", value)
     return value
@@ -131,13 +69,8 @@ class FeedForward(ConfiguredLayer):
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        inputs: `[..., M]`.
+        inputs: `[..., M]`, the shape of the outputs as well.
         training: Boolean. Whether to apply dropout.
-
-    Returns:
-        `[..., M]`.
-
-    Example:
 
     >>> x = keras.Input((None, 64))
     >>> y = FeedForward(intermediate_dim=256, activation="swiglu")(x)
@@ -169,16 +102,12 @@ class FeedForward(ConfiguredLayer):
         hidden_dim = require_known_dim("inputs", inputs_shape)
         is_gated = isinstance(self.activation, str) and self.activation in GATES
         activation = GATES[self.activation] if is_gated else self.activation
-        self.inner: keras.layers.Dense = self._make_dense(
-            "inner", hidden_dim, self.intermediate_dim, activation
-        )
+        make, inner_dim = self._make_dense, self.intermediate_dim
+        self.inner: keras.layers.Dense = make("inner", hidden_dim, inner_dim, activation)
         self.linear: keras.layers.Dense | None = None
         if is_gated:
-            self.linear = self._make_dense("linear", hidden_dim, self.intermediate_dim)
-        self.outer: keras.layers.Dense = self._make_dense(
-            "outer", self.intermediate_dim, hidden_dim
-        )
-        self.built = True
+            self.linear = make("linear", hidden_dim, inner_dim)
+        self.outer: keras.layers.Dense = make("outer", inner_dim, hidden_dim)
 
     def _make_dense(
         self, name: str, inputs: int, units: int, activation: Any = None
