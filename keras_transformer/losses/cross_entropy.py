@@ -11,9 +11,12 @@ import tensorflow as tf
 from keras_transformer._utils import checks
 from keras_transformer._utils.configuration import constructor_arguments
 from keras_transformer._utils.errors import UserError
-from keras_transformer.layers.logit_projection import LogitProjection
-from keras_transformer.losses.fused_cross_entropy import fused_cross_entropy_sums, logit_of_label
-from keras_transformer.losses.r_drop import symmetric_kl_divergence
+from keras_transformer.layers.token_embedding import LogitProjection
+from keras_transformer.losses.fused_cross_entropy import (
+    fused_cross_entropy_sums,
+    logit_of_label,
+    symmetric_kl_divergence,
+)
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
@@ -29,12 +32,9 @@ class TokenCrossEntropy(keras.losses.Loss):
     `fit` needs this, because optimizers add the gradients of the replicas; a custom training loop
     must not divide again.
 
-    Label smoothing is defined in `token_cross_entropy`. Vaswani et al. 2017, "Attention Is All You
-    Need", section 5.4, use 0.1.
-
     Args:
-        label_smoothing: Float in [0, 1). Share of the probability that is spread evenly over the
-            vocabulary. Default 0.
+        label_smoothing: Float in [0, 1), see `token_cross_entropy`; 0.1 in Vaswani et al. 2017,
+            "Attention Is All You Need", section 5.4. Default 0.
         padding_id: Integer. Positions with this label do not count. Default 0.
         name: Name of the loss.
 
@@ -73,18 +73,15 @@ class TokenCrossEntropy(keras.losses.Loss):
 
 
 class TokenTotals(NamedTuple):
-    """Sums over the tokens of a batch that count, all scalars.
+    """Sums over the tokens of a batch that count: scalars, of which only `loss` has a gradient."""
 
-    Attributes:
-        loss: Sum of the smoothed cross-entropy, whose gradient trains a model.
-        cross_entropy: Sum of the cross-entropy without smoothing.
-        correct: Number of tokens whose label has the highest logit.
-        tokens: Number of tokens; with sample weights, the sum of the weights.
-    """
-
+    #: Sum of the smoothed cross-entropy.
     loss: tf.Tensor
+    #: Sum of the cross-entropy without smoothing.
     cross_entropy: tf.Tensor
+    #: Number of tokens whose label has the highest logit.
     correct: tf.Tensor
+    #: Number of tokens; with sample weights, the sum of the weights.
     tokens: tf.Tensor
 
 
@@ -102,9 +99,6 @@ def token_totals(
     with the logits as the model returned them, output layer and loss are computed together for a
     few hundred tokens at a time, without all logits in memory; see `LogitProjection`.
 
-    The mean over several batches, parts of a batch or replicas is the sum of their totals divided
-    by the sum of their token counts.
-
     Args:
         labels: Token ids, whole numbers `[B, T]` or `[N]`.
         logits: `[B, T, V]` or `[N, V]`.
@@ -117,23 +111,20 @@ def token_totals(
             predicted with different dropout masks; for each token of a half, α times the
             `symmetric_kl_divergence` of its two predictions is added to `loss`. Default 0.
 
-    Returns:
-        `TokenTotals`, of which only `loss` has a gradient.
-
     >>> totals = token_totals([[5, 2, 0]], tf.zeros([1, 3, 8]))
     >>> round(float(totals.cross_entropy / totals.tokens), 4), float(totals.tokens)
     (2.0794, 2.0)
     """
     given = _Arguments(labels, sample_weight, label_smoothing, padding_id, consistency)
-    arguments: Any = given._replace(label_smoothing=label_smoothing or 0.0)
+    arguments = given._replace(label_smoothing=label_smoothing or 0.0)
     projection = LogitProjection.of(logits)
     # In eager mode the logits have been computed already.
     if projection is None or tf.executing_eagerly() or logits.dtype != tf.float32:
-        return _dense_totals(logits, *arguments)
+        return _dense_totals(logits, arguments)
     for known, totals in projection.results:
         if given.match(known) and totals.loss.graph is tf.compat.v1.get_default_graph():
             return totals
-    totals = _fused_totals(logits, projection, *arguments)
+    totals = _fused_totals(logits, projection, arguments)
     projection.results.append((arguments, totals))
     return totals
 
@@ -143,7 +134,7 @@ class _Arguments(NamedTuple):
 
     labels: Any
     sample_weight: Any
-    label_smoothing: float | None
+    label_smoothing: Any
     padding_id: int
     consistency: float
 
@@ -157,39 +148,31 @@ class _Arguments(NamedTuple):
         )
 
 
-def _dense_totals(
-    logits: Any, labels: Any, sample_weight: Any, smoothing: float, padding_id: int, alpha: float
-) -> TokenTotals:
-    labels, logits = _matching_labels_and_logits(labels, logits)
-    smoothed, plain = token_cross_entropies(labels, logits, smoothing)
-    if alpha:
+def _dense_totals(logits: Any, given: _Arguments) -> TokenTotals:
+    labels, logits = _matching_labels_and_logits(given.labels, logits)
+    smoothed, plain = _cross_entropies(labels, logits, given.label_smoothing)
+    if given.consistency:
         divergence, _ = symmetric_kl_divergence(tf.nn.log_softmax(logits))
-        smoothed += 0.5 * alpha * tf.concat([divergence, divergence], axis=0)
-    weights = token_weights(labels, padding_id, sample_weight, smoothed.dtype)
+        smoothed += 0.5 * given.consistency * tf.concat([divergence, divergence], axis=0)
+    weights = token_weights(labels, given.padding_id, given.sample_weight, smoothed.dtype)
     is_correct = tf.equal(tf.argmax(logits, axis=-1, output_type=tf.int32), labels)
     by_token = (smoothed, tf.stop_gradient(plain), is_correct)
     sums = [tf.reduce_sum(tf.cast(values, weights.dtype) * weights) for values in by_token]
     return TokenTotals(*sums, tokens=tf.reduce_sum(weights))
 
 
-def _fused_totals(
-    logits: tf.Tensor,
-    projection: LogitProjection,
-    labels: Any,
-    sample_weight: Any,
-    smoothing: float,
-    padding_id: int,
-    alpha: float,
-) -> TokenTotals:
-    labels, _ = _matching_labels_and_logits(labels, logits, projection.leading_shape)
-    weights = tf.reshape(token_weights(labels, padding_id, sample_weight, tf.float32), [-1])
-    labels = tf.reshape(labels, [-1])
-    sums = fused_cross_entropy_sums(projection, labels, weights, smoothing, alpha)
+def _fused_totals(logits: tf.Tensor, projection: LogitProjection, given: _Arguments) -> TokenTotals:
+    labels, _ = _matching_labels_and_logits(given.labels, logits, projection.leading_shape)
+    weights = token_weights(labels, given.padding_id, given.sample_weight, tf.float32)
+    labels, weights = tf.reshape(labels, [-1]), tf.reshape(weights, [-1])
+    sums = fused_cross_entropy_sums(
+        projection, labels, weights, given.label_smoothing, given.consistency
+    )
     return TokenTotals(*sums, tokens=tf.reduce_sum(weights))
 
 
 def token_cross_entropy(labels: Any, logits: Any, label_smoothing: float = 0.0) -> tf.Tensor:
-    """Returns the cross-entropy of every token, padding included.
+    """Returns the cross-entropy in nats of every token, padding included, shaped as `labels`.
 
     With smoothing ε the target distribution is `(1 - ε) · one_hot(label) + ε / V`: the label gets
     `1 - ε + ε / V`, as in Keras and PyTorch. Szegedy et al. 2016, "Rethinking the Inception
@@ -201,37 +184,12 @@ def token_cross_entropy(labels: Any, logits: Any, label_smoothing: float = 0.0) 
         logits: Unnormalized scores `[B, T, V]` or `[N, V]`. Half precision is computed in float32.
         label_smoothing: ε in [0, 1). Default 0.
 
-    Returns:
-        The losses in nats, shaped as `labels`, in float32 (float64 for float64 logits).
-
     >>> losses = token_cross_entropy([[0, 1]], [[[5.0, 5.0], [0.0, 1000.0]]])
     >>> [round(float(loss), 4) for loss in losses[0]]
     [0.6931, 0.0]
     """
-    smoothed, _ = token_cross_entropies(labels, logits, label_smoothing)
+    smoothed, _ = _cross_entropies(*_matching_labels_and_logits(labels, logits), label_smoothing)
     return smoothed
-
-
-def token_cross_entropies(
-    labels: Any, logits: Any, label_smoothing: float
-) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns the cross-entropy of every token with label smoothing and without.
-
-    Training minimizes the former; perplexity is computed from the latter. One pass over the logits
-    for both takes hardly longer than for one. Arguments: see `token_cross_entropy`.
-
-    Example: smoothing penalizes a correct prediction that is too confident.
-
-    >>> smoothed, plain = token_cross_entropies([[1]], [[[0.0, 100.0]]], label_smoothing=0.1)
-    >>> round(float(smoothed[0, 0]), 4), round(float(plain[0, 0]), 4)
-    (5.0, 0.0)
-    """
-    labels, logits = _matching_labels_and_logits(labels, logits)
-    flat_labels = tf.reshape(labels, [-1])  # [N]
-    flat_logits = tf.reshape(logits, [-1, tf.shape(logits)[-1]])  # [N, V]
-    smoothed, plain = _cross_entropies(flat_labels, flat_logits, label_smoothing)
-    shape = tf.shape(labels)
-    return tf.reshape(smoothed, shape), tf.reshape(plain, shape)
 
 
 def token_weights(
@@ -250,25 +208,21 @@ def token_weights(
     """
     labels = tf.convert_to_tensor(labels)
     weights = tf.cast(tf.not_equal(labels, tf.cast(padding_id, labels.dtype)), dtype)
-    if sample_weight is not None:
-        weights *= _weight_per_token(tf.cast(sample_weight, dtype), labels)
-    return weights
-
-
-def _weight_per_token(weights: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-    """Returns weights of rows or of tokens as weights of tokens."""
-    if weights.shape.rank == 1 and labels.shape.rank == 2:
-        weights = weights[:, tf.newaxis]  # [B, 1]
-    fits = weights.shape.rank == labels.shape.rank and all(
+    if sample_weight is None:
+        return weights
+    given = tf.cast(sample_weight, dtype)
+    if given.shape.rank == 1 and labels.shape.rank == 2:
+        given = given[:, tf.newaxis]  # [B, 1]
+    fits = given.shape.rank == labels.shape.rank and all(
         received in (1, None) or expected is None or received == expected
-        for received, expected in zip(weights.shape, labels.shape, strict=True)
+        for received, expected in zip(given.shape, labels.shape, strict=True)
     )
     if not fits:
         raise UserError(
             "`sample_weight` must have one weight for each row or each token; got shape "
-            f"{tuple(weights.shape)} for labels of shape {tuple(labels.shape)}."
+            f"{tuple(given.shape)} for labels of shape {tuple(labels.shape)}."
         )
-    return tf.broadcast_to(weights, tf.shape(labels))
+    return weights * tf.broadcast_to(given, tf.shape(labels))
 
 
 def _matching_labels_and_logits(
@@ -305,10 +259,12 @@ def _cross_entropies(
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns `logsumexp(logits) - (1 - ε) · logit_of_label - ε · mean(logits)`, and it for ε = 0.
 
-    The gradient of the former, `softmax - (1 - ε) · one_hot - ε / V`, is written out: automatic
-    differentiation of this formula allocates three times as many [N, V] tensors, and on a CPU takes
-    nearly twice as long.
+    Training minimizes the former; perplexity is computed from the latter. The gradient,
+    `softmax - (1 - ε) · one_hot - ε / V`, is written out: automatic differentiation allocates three
+    times as many [N, V] tensors, and on a CPU takes nearly twice as long.
     """
+    shape = tf.shape(labels)
+    labels = tf.reshape(labels, [-1])  # [N]
 
     @tf.custom_gradient
     def cross_entropies(logits: tf.Tensor) -> Any:
@@ -336,7 +292,8 @@ def _cross_entropies(
         logarithm = tf.math.log(normalizer)
         return (logarithm - linear, logarithm - at_label), gradient
 
-    return cross_entropies(logits)
+    smoothed, plain = cross_entropies(tf.reshape(logits, [-1, tf.shape(logits)[-1]]))  # [N] each
+    return tf.reshape(smoothed, shape), tf.reshape(plain, shape)
 
 
 def _sum_over_replicas(count: tf.Tensor) -> tf.Tensor:

@@ -1,35 +1,22 @@
 """Output layer and cross-entropy in one, for a chunk of the tokens at a time.
 
-The logits of 4,096 tokens and a vocabulary of 8,000 take 131 MB, and softmax, loss and gradient
-read them several times. Here the logits of a few hundred tokens are computed at a time, so that
-they stay in the processor's cache, and loss and gradients are computed from them before the next
-chunk. Tokens that do not count are left out.
+All logits of 4,096 tokens and a vocabulary of 8,000 take 131 MB, and are read several times. Those
+of a few hundred tokens stay in the processor's cache until loss and gradients are computed.
 
 Shapes: N tokens, M hidden_dim, V vocabulary; K chunks of C tokens; H halves, 2 with consistency
 regularization and else 1.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import tensorflow as tf
 
-from keras_transformer.layers.call_helpers import is_compiled_by_xla
-from keras_transformer.layers.logit_projection import LogitProjection
-from keras_transformer.losses.r_drop import symmetric_kl_divergence
+from keras_transformer.layers.kv_cache import is_compiled_by_xla
+from keras_transformer.layers.token_embedding import LogitProjection
 
 # Number of logits at a time: 16 MB fit into the cache of a CPU; a GPU needs large products.
 _LOGITS_ON_CPU = 2**22
 _LOGITS_ON_GPU = 2**26
-
-
-class _Sums(NamedTuple):
-    """Sums over tokens and, if requested, the gradients of `smoothed`."""
-
-    smoothed: tf.Tensor
-    plain: tf.Tensor
-    correct: tf.Tensor
-    states_gradient: tf.Tensor | None = None
-    table_gradient: tf.Tensor | None = None
 
 
 def fused_cross_entropy_sums(
@@ -41,7 +28,7 @@ def fused_cross_entropy_sums(
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """Returns sums of cross-entropies over tokens whose logits are `states · tableᵀ`.
 
-    Sums and gradients are those of `token_cross_entropies` over dense logits, up to rounding.
+    Sums and gradients are those of `token_cross_entropy` over dense logits, up to rounding.
 
     Args:
         projection: The inputs of the output layer. With `is_training` the gradients are computed
@@ -60,16 +47,16 @@ def fused_cross_entropy_sums(
     @tf.custom_gradient
     def sums_of(states: tf.Tensor, table: tf.Tensor) -> Any:
         arguments = (states, table, labels, weights, label_smoothing, consistency)
-        sums = _add_up(*arguments, projection.is_training)
+        sums, gradients = _add_up(*arguments, projection.is_training)
 
         def gradient(upstream: tf.Tensor, *_: Any) -> tuple[tf.Tensor, tf.Tensor]:
-            found = sums if projection.is_training else _add_up(*arguments, True)
+            of_states, of_table = gradients or _add_up(*arguments, True)[1]
             return (
-                tf.cast(upstream * found.states_gradient, states.dtype),
-                tf.cast(upstream * found.table_gradient, table.dtype),
+                tf.cast(upstream * of_states, states.dtype),
+                tf.cast(upstream * of_table, table.dtype),
             )
 
-        return (sums.smoothed, sums.plain, sums.correct), gradient
+        return sums, gradient
 
     smoothed, plain, correct = sums_of(projection.states, projection.table)
     return smoothed, tf.stop_gradient(plain), tf.stop_gradient(correct)
@@ -83,7 +70,8 @@ def _add_up(
     label_smoothing: float,
     consistency: float,
     with_gradients: bool,
-) -> _Sums:
+) -> tuple[tuple[tf.Tensor, ...], Any]:
+    """Returns the three sums and, if requested, the gradients of the first, else ()."""
     chunks = _Chunks(states, labels, weights, table.shape[0], halves=2 if consistency else 1)
     # Transposed once: products that transpose the table for each chunk take half as long again.
     transposed = tf.transpose(table)  # [M, V]
@@ -143,9 +131,8 @@ def _add_up(
         (tf.constant(0), tf.zeros([3]), *gradients),
         parallel_iterations=1,
     )
-    sums = tf.unstack(sums)
     if not with_gradients:
-        return _Sums(*sums)
+        return tuple(tf.unstack(sums)), ()
 
     # From the gradient of the softmax, subtract the smoothed target distribution: 1 - ε at the
     # label, ε over the whole vocabulary.
@@ -156,32 +143,18 @@ def _add_up(
     weighted = weights * states  # [N, M]
     at_labels = tf.math.unsorted_segment_sum(weighted, labels, table.shape[0])  # [V, M]
     everywhere = tf.reduce_sum(weighted, axis=0) / table.shape[0]  # [M]
-    return _Sums(
-        *sums,
-        states_gradient=softmax_gradient - weights * target,
-        table_gradient=tf.transpose(gradients[1])
-        - (1.0 - label_smoothing) * at_labels
-        - label_smoothing * everywhere,
-    )
+    of_table = tf.transpose(gradients[1]) - (1.0 - label_smoothing) * at_labels
+    of_states = softmax_gradient - weights * target
+    return tuple(tf.unstack(sums)), (of_states, of_table - label_smoothing * everywhere)
 
 
 class _Chunks:
-    """The tokens that count, in K chunks of C tokens.
+    """The tokens whose weight is not 0, in K = `count` chunks of C tokens.
 
     XLA needs shapes that are known at compile time. For it, tokens that do not count are sorted
-    behind those that do, and the last chunks are not visited. With two halves, H = 2, each chunk
-    consists of two halves with the same tokens.
-
-    Args:
-        states: `[N, M]`; as an attribute `[K, C, M]`.
-        labels: `[N]`; as an attribute `[K, C]`.
-        weights: `[N]`, 0 for tokens that do not count; as an attribute `[K, C]`.
-        vocabulary_size: V.
-        halves: H.
-
-    Attributes:
-        count: K, a scalar tensor.
-        used: Number of chunks that have tokens, a scalar tensor.
+    behind those that do, and only the first `used` chunks are visited. With H = 2, each chunk
+    consists of two halves with the same tokens. The attributes `states` `[K, C, M]`, `labels` and
+    `weights` `[K, C]` are the arguments `[N, M]`, `[N]` and `[N]` in chunks.
     """
 
     def __init__(
@@ -240,3 +213,35 @@ def logit_of_label(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
     picked = tf.gather(logits, labels, batch_dims=1)  # [N]
     exists = (labels >= 0) & (labels < tf.shape(logits)[-1])
     return tf.where(exists, picked, tf.constant(float("nan"), logits.dtype))
+
+
+def symmetric_kl_divergence(log_probabilities: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns the symmetric KL divergence of each token's two predictions, and its gradient.
+
+    Liang et al. 2021, "R-Drop: Regularized Dropout for Neural Networks", section 2.1: the mean of
+    the two Kullback-Leibler divergences, `½ (Σ p log(p / q) + Σ q log(q / p))`.
+
+    Args:
+        log_probabilities: `[2·N, …, V]` for a vocabulary of V; rows n and N + n are predictions of
+            the same tokens with different dropout masks.
+
+    Returns:
+        The divergences `[N, …]`, and their derivatives with respect to the logits of which the
+        probabilities are the softmax, `[2·N, …, V]`.
+
+    >>> first, second = [[0.5, 0.5]], [[0.9, 0.1]]
+    >>> divergence, _ = symmetric_kl_divergence(tf.math.log(tf.constant(first + second)))
+    >>> round(float(divergence[0]), 4)
+    0.4394
+    """
+    first, second = tf.split(log_probabilities, 2)  # [N, …, V] each
+    ratio = first - second
+    p, q = tf.exp(first), tf.exp(second)
+    divergence_of_p = tf.reduce_sum(p * ratio, axis=-1, keepdims=True)  # [N, …, 1]
+    divergence_of_q = -tf.reduce_sum(q * ratio, axis=-1, keepdims=True)
+    difference = p - q
+    gradient = 0.5 * tf.concat(
+        [p * (ratio - divergence_of_p) + difference, -q * (ratio + divergence_of_q) - difference],
+        axis=0,
+    )
+    return 0.5 * (divergence_of_p + divergence_of_q)[..., 0], gradient

@@ -9,6 +9,7 @@ from keras_transformer._utils.lazy import import_lazily
 from keras_transformer._utils.registry import import_members
 from keras_transformer.metrics.registry import (
     TEXT_METRICS,
+    SacrebleuMetric,
     TextMetric,
     metric_direction,
     register_text_metric,
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = [
     "TEXT_METRICS",
     "Perplexity",
+    "SacrebleuMetric",
     "TextMetric",
     "TokenAccuracy",
     "TokenMean",

@@ -1,6 +1,6 @@
 """Registry of the metrics of generated texts, and the direction of every metric.
 
-This module imports no TensorFlow, so that the command line can list and check names of metrics.
+It imports no TensorFlow, so that the command line can list and check names of metrics quickly.
 """
 
 import abc
@@ -30,12 +30,16 @@ class TextMetric(abc.ABC):
 
     A metric is one file in this folder. It registers a name and implements `compute`:
 
-        @register_text_metric("ter")
-        class TranslationEditRate(TextMetric):
-            title = "TER"
-            higher_is_better = False
-
-            def compute(self, hypotheses, references): ...
+    >>> @register_text_metric("length_ratio")
+    ... class LengthRatio(TextMetric):
+    ...     title = "length ratio"
+    ...
+    ...     def compute(
+    ...         self, hypotheses: Sequence[str], references: Sequence[str], **options: Any
+    ...     ) -> float:
+    ...         return sum(map(len, hypotheses)) / sum(map(len, references))
+    >>> TEXT_METRICS.pop("length_ratio").compute(["a", "bc"], ["ab", "cd"])
+    0.75
     """
 
     #: Name by which the metric is registered; the key in logs and recipes.
@@ -74,7 +78,18 @@ class TextMetric(abc.ABC):
 
 
 class SacrebleuMetric(TextMetric):
-    """Base of the metrics that sacrebleu computes; subclasses make its metric object."""
+    """Base of the metrics that sacrebleu computes; a subclass has a `title` and implements `make`.
+
+    Translation edit rate, for example, is this class with `higher_is_better = False`:
+
+    >>> class TranslationEditRate(SacrebleuMetric):
+    ...     def make(self, **options: Any) -> Any:
+    ...         from sacrebleu.metrics.ter import TER
+    ...
+    ...         return TER(**options)
+    >>> TranslationEditRate().compute(["the house"], ["the old house"])
+    33.33333333333333
+    """
 
     @abc.abstractmethod
     def make(self, *args: Any, **options: Any) -> Any:
@@ -108,12 +123,10 @@ def register_text_metric(name: str) -> Callable[[type[_Metric]], type[_Metric]]:
 
 
 def metric_direction(name: str) -> Direction:
-    """Returns "max" if higher values of a metric are better, "min" if lower values are.
-
-    The result can be given to Keras callbacks as `mode`. A prefix "val_" is ignored.
+    """Returns "max" if higher values of a metric are better, else "min"; `mode` of Keras callbacks.
 
     Args:
-        name: "loss", "perplexity", "accuracy", or the name of a text metric.
+        name: "loss", "perplexity", "accuracy", or the name of a text metric, also with "val_".
 
     >>> metric_direction("val_loss"), metric_direction("bleu")
     ('min', 'max')

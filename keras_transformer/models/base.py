@@ -1,30 +1,35 @@
 """Base classes of the models."""
 
-import dataclasses
 import importlib
 import inspect
 import os
-from typing import Any, ClassVar, Self
+import re
+import textwrap
+from typing import Any, ClassVar, NamedTuple, Self
 
 import keras
 import tensorflow as tf
 
 from keras_transformer._utils.checks import require_positive_integer, require_rank
 from keras_transformer._utils.errors import UserError
-from keras_transformer.layers.call_helpers import is_compiled_by_xla
-from keras_transformer.layers.feed_forward import serialize_activation
-from keras_transformer.models.config import ModelConfig
+from keras_transformer.layers import CoverageLoss, PointerGenerator, TokenEmbedding
+from keras_transformer.layers.feed_forwards.feed_forward import serialize_activation
+from keras_transformer.layers.kv_cache import is_compiled_by_xla
+from keras_transformer.models.config import ModelConfig, Seq2SeqConfig
+from keras_transformer.models.decoder import TokenPredictor, mean_cross_attention
 from keras_transformer.models.encoder import EncoderOutput, SourceReader, Stack
-from keras_transformer.models.heads import (
-    OutputHead,
-    TokenPredictor,
-    make_tables,
-    mean_cross_attention,
-)
 from keras_transformer.text import SpecialIds
 
 #: The classes of models by name; each subclass with a `config_class` registers itself.
 MODELS: dict[str, type["ConfiguredModel"]] = {}
+
+
+class ModelGraph(NamedTuple):
+    """The connected layers of a model: symbolic inputs by name, symbolic output, and attributes."""
+
+    inputs: dict[str, Any]
+    outputs: Any
+    attributes: dict[str, Any]
 
 
 class ConfiguredModel(keras.Model):
@@ -34,13 +39,14 @@ class ConfiguredModel(keras.Model):
     config and its weights, never as code. `keras.models.clone_model` gives a plain functional model
     with the same outputs; for a model of the same class use `from_config(model.get_config())`.
 
+    A subclass sets `config_class`, whose fields replace `**settings` in its docstring, and
+    implements `build_graph`.
+
     Args:
-        config: An instance of the class's `config_class`.
-        dtype: Dtype policy of all layers.
-        inputs: Symbolic inputs by name.
-        outputs: Symbolic output.
-        name: Name of the model. Defaults to None.
-        trainable: Whether the weights are trained. Defaults to True.
+        dtype: Dtype policy of all layers, such as "mixed_bfloat16". Defaults to Keras' global one.
+        name: String. Name of the model. Defaults to None.
+        trainable: Boolean. Whether the weights are trained. Defaults to True.
+        **settings: Fields of the `config_class`.
     """
 
     #: Class of the config.
@@ -51,20 +57,26 @@ class ConfiguredModel(keras.Model):
         if "config_class" in vars(cls):
             MODELS[cls.__name__] = cls
             cls.__signature__: inspect.Signature = _signature_of(cls.config_class)
+            cls.__doc__ = _list_arguments(cls, cls.__signature__)
 
     def __init__(
-        self,
-        config: ModelConfig,
-        dtype: keras.DTypePolicy,
-        inputs: dict[str, Any],
-        outputs: Any,
-        name: str | None = None,
-        trainable: bool = True,
+        self, *, dtype: Any = None, name: str | None = None, trainable: bool = True, **settings: Any
     ) -> None:
-        super().__init__(inputs=inputs, outputs=outputs, name=name, trainable=trainable)
+        config = self.config_class(**settings)
+        policy = keras.dtype_policies.get(dtype) if dtype else keras.config.dtype_policy()
+        graph = self.build_graph(config, policy)
+        super().__init__(inputs=graph.inputs, outputs=graph.outputs, name=name, trainable=trainable)
         self.config: ModelConfig = config
+        self.special_ids: SpecialIds = config.special_ids
         # `compile` looks here whether the loss must be scaled.
-        self.dtype_policy: keras.DTypePolicy = dtype
+        self.dtype_policy: keras.DTypePolicy = policy
+        for attribute, value in graph.attributes.items():
+            setattr(self, attribute, value)
+
+    @classmethod
+    def build_graph(cls, config: Any, dtype: keras.DTypePolicy) -> ModelGraph:
+        """Returns the layers of a config, connected, and which of them become attributes."""
+        raise NotImplementedError
 
     @classmethod
     def from_settings(cls, config: ModelConfig, dtype: Any = None, name: str | None = None) -> Self:
@@ -75,7 +87,7 @@ class ConfiguredModel(keras.Model):
                 f"{config!r}.",
                 fix=f"For a named size use {cls.__name__}.from_size(size, vocabulary_size=…).",
             )
-        return cls(**_fields_of(config), dtype=dtype, name=name)
+        return cls(**vars(config), dtype=dtype, name=name)
 
     @classmethod
     def from_size(
@@ -106,13 +118,8 @@ class ConfiguredModel(keras.Model):
             )
         return model
 
-    @property
-    def special_ids(self) -> SpecialIds:
-        """Returns the ids of padding, unknown, start and end."""
-        return self.config.special_ids
-
     def get_config(self) -> dict[str, Any]:
-        settings = _fields_of(self.config)
+        settings = dict(vars(self.config))
         if "activation" in settings:
             settings["activation"] = serialize_activation(settings["activation"])
         return {
@@ -137,30 +144,16 @@ class ConfiguredModel(keras.Model):
 
 
 class GenerativeModel(ConfiguredModel):
-    """Base of the models that decode token by token.
+    """Base of the models that decode token by token. Args: those of `ConfiguredModel`."""
 
-    Args: those of `ConfiguredModel`, and
-        predictor: The `TokenPredictor` that computed the outputs.
-    """
+    predictor: TokenPredictor
 
-    def __init__(
-        self,
-        config: ModelConfig,
-        dtype: keras.DTypePolicy,
-        inputs: dict[str, Any],
-        outputs: Any,
-        predictor: TokenPredictor,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(config, dtype, inputs, outputs, **kwargs)
-        self.predictor: TokenPredictor = predictor
-        self.decoder: Any = predictor.decoder
-
-    @property
-    def position_limit(self) -> int | None:
-        """Returns how many tokens the decoder can read, or None if there is no limit."""
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.decoder: Any = self.predictor.decoder
         limits = self.config.length_limits(self.config.target_fields)
-        return min(limits.values(), default=None)
+        #: How many tokens the decoder can read, or None if there is no limit.
+        self.position_limit: int | None = min(limits.values(), default=None)
 
     def _make_state(
         self,
@@ -177,11 +170,13 @@ class GenerativeModel(ConfiguredModel):
                 self.decoder.positions.check_length(length, offset=0)
         can_grow = tf.is_tensor(max_length) and not is_compiled_by_xla()
         space = None if can_grow else max_length
-        return {
-            "position": tf.constant(0, tf.int32),
-            **self.decoder.initial_state(batch_size, space, encoder_output),
-            **self.predictor.head.initial_state(batch_size, encoder_output, has_kernels=can_grow),
-        }
+        state = self.decoder.initial_state(batch_size, space, encoder_output)
+        state["position"] = tf.constant(0, tf.int32)
+        if self.predictor.pointer is not None and encoder_output is not None:
+            state["source"] = encoder_output.ids
+        if can_grow:  # for searches that take many steps without XLA
+            state["kernels"] = {"output": self.predictor.output.output_kernel(batch_size)}
+        return state
 
     def step(self, ids: Any, state: dict[str, Any], return_attention: bool = False) -> Any:
         """Returns the logits after the next tokens, and the state after them.
@@ -238,56 +233,48 @@ class GenerativeModel(ConfiguredModel):
 class Seq2SeqModel(GenerativeModel):
     """Base of the models that read a source and write a target.
 
-    A functional model with inputs `{"source": [B, S], "target": [B, T]}`, token ids that are padded
-    at the end, and logits `[B, T, V]` of the token after each of `target`. For decoding it has
-    `encode`, `initial_state` and `step`, which use the same layers.
+    A subclass sets the classes of its stacks, whose arguments are fields of the config. Inputs and
+    outputs are those of `Transformer`.
 
-    A subclass implements `make_reader` and `make_decoder`.
-
-    Args:
-        dtype: Dtype policy of all layers. Defaults to Keras' global one.
-        name: Name of the model. Defaults to None.
-        trainable: Whether the weights are trained. Defaults to True.
-        **settings: Fields of the `config_class`.
+    Args: those of `ConfiguredModel`.
     """
 
-    def __init__(
-        self,
-        *,
-        dtype: Any = None,
-        name: str | None = None,
-        trainable: bool = True,
-        **settings: Any,
-    ) -> None:
-        config: Any = self.config_class(**settings)
-        dtype = dtype_policy_of(dtype)
-        tables = make_tables(config, dtype)
-        reader = self.make_reader(config, tables.source, dtype)
-        head = OutputHead(tables.output, dtype, config.copies, config.coverage_weight)
-        decoder = self.make_decoder(config, dtype)
-        predictor = TokenPredictor(tables.target, decoder, head, config.special_ids)
+    encoder_class: ClassVar[type[Stack]]
+    decoder_class: ClassVar[type[Stack]]
+    reader: SourceReader
+    encoder: Any
+    #: Names of the arguments of `encode` beside the source.
+    further_inputs: tuple[str, ...]
+
+    @classmethod
+    def build_graph(cls, config: Any, dtype: keras.DTypePolicy) -> ModelGraph:
+        source, target, output = make_embeddings(config, dtype)
+        reader = cls.make_reader(config, source, dtype)
+        pointer = coverage = None
+        if config.copies:
+            pointer = PointerGenerator(name="pointer", dtype=dtype)
+        if config.coverage_weight:
+            coverage = CoverageLoss(config.coverage_weight, name="coverage", dtype=dtype)
+        decoder = cls.make_decoder(config, dtype)
+        predictor = TokenPredictor(target, decoder, output, config.special_ids, pointer, coverage)
         names = ("source", "target", *reader.further_inputs)
         inputs = {each: keras.Input((None,), dtype="int32", name=each) for each in names}
         source_inputs: dict[str, Any] = {k: v for k, v in inputs.items() if k != "target"}
         logits = predictor(inputs["target"], reader(**source_inputs), source=inputs["source"])
-        super().__init__(config, dtype, inputs, logits, predictor, name=name, trainable=trainable)
-        self.reader: SourceReader = reader
-        self.encoder: Any = reader.encoder
+        attributes = {"further_inputs": reader.further_inputs, "encoder": reader.encoder}
+        return ModelGraph(inputs, logits, {"predictor": predictor, "reader": reader, **attributes})
 
-    @staticmethod
-    def make_reader(config: Any, embedding: Any, dtype: keras.DTypePolicy) -> SourceReader:
+    @classmethod
+    def make_reader(cls, config: Any, embedding: Any, dtype: keras.DTypePolicy) -> SourceReader:
         """Returns the encoder of a config, with the embedding of the source."""
-        raise NotImplementedError
+        settings = {**config.arguments_of(cls.encoder_class), "dtype": dtype, "name": "encoder"}
+        return SourceReader(embedding, cls.encoder_class(config.num_encoder_layers, **settings))
 
-    @staticmethod
-    def make_decoder(config: Any, dtype: keras.DTypePolicy) -> Stack:
+    @classmethod
+    def make_decoder(cls, config: Any, dtype: keras.DTypePolicy) -> Stack:
         """Returns the decoder of a config."""
-        raise NotImplementedError
-
-    @property
-    def further_inputs(self) -> tuple[str, ...]:
-        """Returns the names of the arguments of `encode` beside the source."""
-        return self.reader.further_inputs
+        settings = {**config.arguments_of(cls.decoder_class), "dtype": dtype, "name": "decoder"}
+        return cls.decoder_class(config.num_decoder_layers, **settings)
 
     def encode(
         self, source: Any, source_words: Any = None, source_heads: Any = None
@@ -361,9 +348,25 @@ class Seq2SeqModel(GenerativeModel):
         return scores
 
 
-def dtype_policy_of(dtype: Any) -> keras.DTypePolicy:
-    """Returns the dtype policy of an argument `dtype`; None stands for Keras' global policy."""
-    return keras.dtype_policies.get(dtype) if dtype else keras.config.dtype_policy()
+def make_embedding(
+    config: ModelConfig, dtype: Any, name: str = "embedding", vocabulary_size: int | None = None
+) -> TokenEmbedding:
+    """Returns the `TokenEmbedding` of a config; `vocabulary_size` defaults to the config's."""
+    size = config.vocabulary_size if vocabulary_size is None else vocabulary_size
+    return TokenEmbedding(size, config.hidden_dim, config.padding_id, name=name, dtype=dtype)
+
+
+def make_embeddings(config: Seq2SeqConfig, dtype: Any) -> list[TokenEmbedding]:
+    """Returns the embeddings of source, target and output; `share_embeddings` makes some equal."""
+    if config.share_embeddings == "all":
+        shared = make_embedding(config, dtype)
+        return [shared, shared, shared]
+    target_size = config.target_vocabulary_size
+    source = make_embedding(config, dtype, "source_embedding")
+    target = output = make_embedding(config, dtype, "target_embedding", target_size)
+    if config.share_embeddings == "none":
+        output = make_embedding(config, dtype, "output_embedding", target_size)
+    return [source, target, output]
 
 
 def _layers_by_path(model: keras.Model) -> dict[str, keras.layers.Layer]:
@@ -376,10 +379,6 @@ def _layers_by_path(model: keras.Model) -> dict[str, keras.layers.Layer]:
     return layers
 
 
-def _fields_of(config: ModelConfig) -> dict[str, Any]:
-    return {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
-
-
 def _signature_of(config_class: type[ModelConfig]) -> inspect.Signature:
     """Returns the signature of a model, which takes the fields of its config as keywords."""
     extra = [
@@ -387,3 +386,20 @@ def _signature_of(config_class: type[ModelConfig]) -> inspect.Signature:
         for name, annotation in (("dtype", Any), ("name", str | None))
     ]
     return inspect.Signature([*inspect.signature(config_class).parameters.values(), *extra])
+
+
+def _list_arguments(model_class: type[ConfiguredModel], signature: inspect.Signature) -> str:
+    """Returns the docstring of a model with all of its arguments in place of `**settings`."""
+    texts: dict[str, str] = {}
+    for kind in (ConfiguredModel, *reversed(model_class.config_class.__mro__)):
+        _, _, arguments = inspect.cleandoc(kind.__doc__ or "").partition("\nArgs:\n")
+        texts |= re.findall(r"^    (\w+): (.+?)(?=\n    \S|\n\S|\Z)", arguments, re.M | re.S)
+    lines: list[str] = []
+    for name, parameter in signature.parameters.items():
+        text = f"{name}: {texts.get(name, '')}"
+        if parameter.default is not parameter.empty and "Defaults to" not in text:
+            text += f" Defaults to {parameter.default!r}.".replace("'", '"')
+        lines += textwrap.wrap(text, 96, subsequent_indent="    ", break_on_hyphens=False)
+    listed = textwrap.indent("\n".join(lines), "    ")
+    docstring = inspect.cleandoc(model_class.__doc__ or "")
+    return re.sub(r"^    \*\*settings: .*$", lambda _: listed, docstring, flags=re.M)

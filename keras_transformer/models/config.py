@@ -20,9 +20,10 @@ from keras_transformer._utils.checks import (
 from keras_transformer._utils.errors import ArgumentError, UserError
 from keras_transformer.layers import EncoderBlock
 from keras_transformer.layers.attention import MECHANISMS
-from keras_transformer.layers.feed_forward import FEED_FORWARDS, require_activation
-from keras_transformer.layers.normalization import NORMALIZATIONS
+from keras_transformer.layers.feed_forwards.feed_forward import require_activation
+from keras_transformer.layers.feed_forwards.registry import FEED_FORWARDS
 from keras_transformer.layers.positions import POSITION_ENCODINGS
+from keras_transformer.layers.residual import NORMALIZATIONS
 from keras_transformer.text import SpecialIds
 
 
@@ -30,8 +31,20 @@ from keras_transformer.text import SpecialIds
 class ModelConfig:
     """Settings of every model, checked when a config is made.
 
-    A model's class documents them: they are its arguments. `attention` is the mechanism of
-    self-attention in Transformers, and of the attention to the source in the other models.
+    They are the arguments of the model's class, whose docstring lists those of all base classes.
+
+    Args:
+        vocabulary_size: Integer. V, number of tokens.
+        hidden_dim: Integer. M, size of the hidden states.
+        max_length: Integer. Maximum length, where positions or caches have one.
+        dropout: Float. Dropout rate of the embeddings and of the outputs of sublayers.
+        attention: String. Mechanism of self-attention, a name in
+            `keras_transformer.layers.MECHANISMS`.
+        attention_options: Dictionary. Arguments of the mechanism. Defaults to none.
+        padding_id: Integer. Token id that fills the rows of a batch.
+        unknown_id: Integer. Token id of what the vocabulary cannot spell.
+        start_id: Integer. Token id that a decoder starts with.
+        end_id: Integer. Token id that ends every text.
     """
 
     vocabulary_size: int
@@ -77,9 +90,7 @@ class ModelConfig:
     @property
     def special_ids(self) -> SpecialIds:
         """Returns the ids of padding, unknown, start and end."""
-        return SpecialIds(
-            padding=self.padding_id, unknown=self.unknown_id, start=self.start_id, end=self.end_id
-        )
+        return SpecialIds(self.padding_id, self.unknown_id, self.start_id, self.end_id)
 
     @property
     def position_scheme(self) -> str | None:
@@ -114,15 +125,28 @@ class ModelConfig:
             expected = f"options of the attention mechanism {name!r}"
             raise ArgumentError(f"{field}_options", expected, options, fix=f"{error}") from error
 
+    def arguments_of(self, layer_class: type[Any], field: str = "attention") -> dict[str, Any]:
+        """Returns the fields that are arguments of a layer, by name.
+
+        The argument `attention` is the mechanism of a `field`, and `positions` the position scheme.
+        """
+        arguments = inspect.signature(layer_class.__init__).parameters
+        names = [each.name for each in dataclasses.fields(self) if each.name in arguments]
+        values = {name: getattr(self, name) for name in names}
+        if "attention" in values:
+            values["attention"] = self.mechanism(field)
+        if "positions" in values:
+            values["positions"] = self.position_scheme
+        return values
+
     def require_usable(self, field: str, **uses: bool) -> None:
-        """Raises an `ArgumentError` if the mechanism of a field does not support one of `uses`.
+        """Raises an `ArgumentError` if the mechanism of a field does not support all `uses`.
 
         They are the arguments of `AttentionMechanism.require_support`.
         """
+        mechanism = self.mechanism(field)
         try:
-            self.mechanism(field).require_support(**uses)
-        except ArgumentError:
-            raise
+            mechanism.require_support(**uses)
         except UserError as error:
             expected = "an attention mechanism that supports its use in the model"
             raise ArgumentError(field, expected, getattr(self, field), fix=f"{error}") from error
@@ -163,7 +187,24 @@ SIZES: dict[str, dict[str, Any]] = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BlockModelConfig(ModelConfig):
-    """Settings of the models that are made of Transformer blocks."""
+    """Settings of the models that are made of Transformer blocks.
+
+    Args:
+        intermediate_dim: Integer. F, inner size of the feed-forward networks.
+        num_heads: Integer. H, number of attention heads; must divide `hidden_dim`.
+        num_key_value_heads: Integer. Number of heads of keys and values. Defaults to `num_heads`.
+        positions: String. Position encoding, a name in `layers.POSITION_ENCODINGS`; "none"; or
+            "auto": "none" beside a mechanism that encodes positions, else "sinusoidal".
+        feed_forward: String. A name in `layers.FEED_FORWARDS`.
+        feed_forward_options: Dictionary. Further arguments of it. Defaults to none.
+        activation: String or function. Activation, see `FeedForward`.
+        normalization: String. "layer" or "rms".
+        normalize_first: Boolean. Pre-norm (True) or post-norm (False).
+        attention_dropout: Float. Dropout rate of the attention weights.
+        activation_dropout: Float. Dropout rate inside the feed-forward networks.
+        use_bias: Boolean. Whether projections and dense layers have biases.
+        epsilon: Float. Added to the variance in normalizations.
+    """
 
     intermediate_dim: int = 2048
     num_heads: int = 8
@@ -186,11 +227,9 @@ class BlockModelConfig(ModelConfig):
         for name in ("intermediate_dim", "num_heads"):
             require_positive_integer(name, getattr(self, name))
         require_divisible("hidden_dim", self.hidden_dim, "num_heads", self.num_heads)
-        if self.num_key_value_heads is not None:
-            require_positive_integer("num_key_value_heads", self.num_key_value_heads)
-            require_divisible(
-                "num_heads", self.num_heads, "num_key_value_heads", self.num_key_value_heads
-            )
+        if (heads := self.num_key_value_heads) is not None:
+            require_positive_integer("num_key_value_heads", heads)
+            require_divisible("num_heads", self.num_heads, "num_key_value_heads", heads)
         for name in ("attention_dropout", "activation_dropout"):
             require_rate(name, getattr(self, name))
         require_choice("positions", self.positions, (*POSITION_ENCODINGS, "auto", "none"))
@@ -228,15 +267,9 @@ class BlockModelConfig(ModelConfig):
         return None if self.positions == "none" else self.positions
 
     def stack_settings(self, field: str) -> dict[str, Any]:
-        """Returns the arguments of the `Encoder` or `Decoder` whose self-attention a field names.
-
-        They include every field that is an argument of `EncoderBlock`, by the same name.
-        """
-        arguments = inspect.signature(EncoderBlock.__init__).parameters
-        names = [each.name for each in dataclasses.fields(self) if each.name in arguments]
+        """Returns the arguments of a stack of blocks; the field names their self-attention."""
         return {
-            **{name: getattr(self, name) for name in names},
-            "attention": self.mechanism(field),
+            **self.arguments_of(EncoderBlock, field),
             "positions": self.position_scheme_beside(field),
             "max_length": self.max_length,
         }
@@ -244,7 +277,18 @@ class BlockModelConfig(ModelConfig):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Seq2SeqConfig(ModelConfig):
-    """Settings of the models that read a source and write a target."""
+    """Settings of the models that read a source and write a target.
+
+    Args:
+        target_vocabulary_size: Integer. Number of target tokens. Defaults to `vocabulary_size`.
+        num_encoder_layers: Integer. Number of blocks or layers of the encoder.
+        num_decoder_layers: Integer. Number of blocks or layers of the decoder.
+        share_embeddings: String. Which embedding tables are one: "all" (source, target and output),
+            "target" (target and output) or "none".
+        copies: Boolean. Whether source tokens can be copied, see `PointerGenerator`. Needs
+            share_embeddings="all".
+        coverage_weight: Float. Weight of a `CoverageLoss`; 0 for none.
+    """
 
     target_vocabulary_size: int | None = None
     num_encoder_layers: int = 4
@@ -278,8 +322,3 @@ class Seq2SeqConfig(ModelConfig):
                 self.share_embeddings,
                 fix="Use share_embeddings='all'.",
             )
-
-
-def require_source_attention(config: ModelConfig, **uses: bool) -> None:
-    """Raises if the mechanism of `attention` cannot attend to a source step by step, or `uses`."""
-    config.require_usable("attention", cache=True, cross=True, **uses)

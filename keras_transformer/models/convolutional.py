@@ -10,18 +10,17 @@ from keras import ops
 from keras_transformer._utils.checks import require_choice, require_positive_integer
 from keras_transformer._utils.types import Shape
 from keras_transformer.layers.attention.mechanism import AttentionMechanism
-from keras_transformer.layers.call_helpers import as_tuple, with_extras
 from keras_transformer.layers.convolution import (
     ConvolutionalDecoderBlock,
     ConvolutionalEncoderBlock,
     EncoderKeysAndValues,
 )
-from keras_transformer.layers.dropout import Dropout
+from keras_transformer.layers.multi_head_attention import as_tuple, with_extras
 from keras_transformer.layers.positions import POSITION_ENCODINGS
-from keras_transformer.layers.token_embedding import TokenEmbedding
+from keras_transformer.layers.residual import Dropout
 from keras_transformer.models.base import Seq2SeqModel
-from keras_transformer.models.config import Seq2SeqConfig, require_source_attention
-from keras_transformer.models.encoder import EncoderOutput, SourceReader, Stack, cross_scores_spec
+from keras_transformer.models.config import Seq2SeqConfig
+from keras_transformer.models.encoder import EncoderOutput, Stack
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
@@ -64,8 +63,7 @@ class ConvolutionalEncoder(Stack):
         dropout: float = 0.0,
         **kwargs: Any,
     ) -> None:
-        super().__init__(positions, max_length, dropout, **kwargs)
-        self.num_layers: int = require_positive_integer("num_layers", num_layers)
+        super().__init__(num_layers, positions, max_length, dropout, **kwargs)
         self.kernel_size: int = kernel_size
         self.num_decoder_layers: int = num_decoder_layers
         self.blocks: list[ConvolutionalEncoderBlock] = [
@@ -77,11 +75,6 @@ class ConvolutionalEncoder(Stack):
         self.keys_and_values: EncoderKeysAndValues = EncoderKeysAndValues(
             num_decoder_layers, name="keys_and_values", dtype=self.dtype_policy
         )
-
-    def build(self, inputs_shape: Shape) -> None:
-        super().build(inputs_shape)
-        for block in self.blocks:
-            block.build(inputs_shape)
 
     def call(self, inputs: Any, training: bool | None = None) -> Any:
         states = embedded = self.dropout_layer(self.add_positions(inputs), training=training)
@@ -137,8 +130,7 @@ class ConvolutionalDecoder(Stack):
         dropout: float = 0.0,
         **kwargs: Any,
     ) -> None:
-        super().__init__(positions, max_length, dropout, **kwargs)
-        self.num_layers: int = require_positive_integer("num_layers", num_layers)
+        super().__init__(num_layers, positions, max_length, dropout, **kwargs)
         self.kernel_size: int = kernel_size
         self.blocks: list[ConvolutionalDecoderBlock] = [
             ConvolutionalDecoderBlock(
@@ -151,9 +143,7 @@ class ConvolutionalDecoder(Stack):
         )
 
     def build(self, inputs_shape: Shape, encoder_outputs_shape: Any = None) -> None:
-        super().build(inputs_shape)
-        for block in self.blocks:
-            block.build(inputs_shape, inputs_shape, *encoder_outputs_shape)
+        self._build_blocks(inputs_shape, inputs_shape, *encoder_outputs_shape)
 
     def call(
         self,
@@ -196,10 +186,6 @@ class ConvolutionalDecoder(Stack):
             None if state is None else new_caches,
         )
 
-    def _scores_spec(self, inputs: Any, encoder_outputs: Any) -> list[Any]:
-        key, _ = encoder_outputs
-        return cross_scores_spec(inputs, key, self.compute_dtype, count=self.num_layers)
-
     def initial_state(
         self,
         batch_size: int | tf.Tensor,
@@ -208,10 +194,8 @@ class ConvolutionalDecoder(Stack):
     ) -> dict[str, Any]:
         """Returns the decoder's part of a state before the first token.
 
-        "layers" are the last inputs of each block, `[B, kernel_size - 1, M]`, whatever the length
-        of the target; "memory" are the keys, values and mask of the source.
-
-        The arguments are those of `Decoder.initial_state`; `max_length` is not used.
+        "layers" are the last inputs of each block, `[B, kernel_size - 1, M]`; "memory" are the
+        keys, values and mask of the source. For the arguments see `Decoder.initial_state`.
         """
         return {
             "layers": [block.initial_cache(batch_size) for block in self.blocks],
@@ -222,33 +206,37 @@ class ConvolutionalDecoder(Stack):
         return {**super().get_config(), "attention": self.blocks[0].get_config()["attention"]}
 
 
-#: Sizes by name. `depth` is the number of blocks of encoder and decoder each.
-CONVOLUTIONAL_SIZES: dict[str, dict[str, Any]] = {
-    # As wide as the Transformer of the same name.
-    "tiny": {"depth": 4, "hidden_dim": 128},
-    # Gehring et al. 2017, section 5.6, for summaries
-    "small": {"depth": 6, "hidden_dim": 256},
-    # Gehring et al. 2017, section 5.1, for WMT'16 English to Romanian
-    "base": {"depth": 20, "hidden_dim": 512},
-    # As deep as their model for WMT'14 English to German, whose widths run from 512 to 2048.
-    "big": {"depth": 15, "hidden_dim": 768},
-}
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ConvolutionalSeq2SeqConfig(Seq2SeqConfig):
-    """Settings of a `ConvolutionalSeq2Seq`, with the arguments of that class."""
+    """Settings of a `ConvolutionalSeq2Seq`.
+
+    Args:
+        attention: String. Mechanism of the attention to the source, a name in
+            `keras_transformer.layers.MECHANISMS`; it has one head and projects only the queries.
+        kernel_size: Integer. Number of tokens in a window; the default is the paper's.
+        positions: String. Position encoding that is added to the embeddings, a name in
+            `keras_transformer.layers.POSITION_ENCODINGS`, or "none".
+    """
 
     kernel_size: int = 3
     positions: str = "learned"
 
-    sizes: ClassVar[dict[str, dict[str, Any]]] = CONVOLUTIONAL_SIZES
+    sizes: ClassVar[dict[str, dict[str, Any]]] = {
+        # As wide as the Transformer of the same name.
+        "tiny": {"depth": 4, "hidden_dim": 128},
+        # Gehring et al. 2017, section 5.6, for summaries
+        "small": {"depth": 6, "hidden_dim": 256},
+        # Gehring et al. 2017, section 5.1, for WMT'16 English to Romanian
+        "base": {"depth": 20, "hidden_dim": 512},
+        # As deep as their model for WMT'14 English to German, whose widths run from 512 to 2048.
+        "big": {"depth": 15, "hidden_dim": 768},
+    }
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require_positive_integer("kernel_size", self.kernel_size)
         require_choice("positions", self.positions, (*POSITION_ENCODINGS, "none"))
-        require_source_attention(self)
+        self.require_usable("attention", cache=True, cross=True)
 
     @property
     def position_scheme(self) -> str | None:
@@ -264,70 +252,15 @@ class ConvolutionalSeq2Seq(Seq2SeqModel):
     reaches further. Inputs, outputs and decoding are those of `Transformer`.
 
     Args:
-        vocabulary_size: Integer. V, number of tokens.
-        hidden_dim: Integer. M, size of the hidden states. Defaults to 512.
-        max_length: Integer. Maximum length, where positions or caches have one. Defaults to 1024.
-        dropout: Float. Dropout rate of embeddings and blocks' inputs and outputs. Defaults to 0.1.
-        attention: String. Mechanism of the attention to the source, a name in
-            `keras_transformer.layers.MECHANISMS`; it has one head, and only the queries are
-            projected. Defaults to "scaled_dot_product".
-        attention_options: Dictionary. Arguments of the mechanism. Defaults to none.
-        padding_id: Integer. Token id that fills the rows of a batch. Defaults to 0.
-        unknown_id: Integer. Token id of what the vocabulary cannot spell. Defaults to 1.
-        start_id: Integer. Token id that the decoder starts with. Defaults to 2.
-        end_id: Integer. Token id that ends every source and target. Defaults to 3.
-        target_vocabulary_size: Integer. Number of target tokens. Defaults to `vocabulary_size`.
-        num_encoder_layers: Integer. Number of encoder blocks. Defaults to 4.
-        num_decoder_layers: Integer. Number of decoder blocks. Defaults to 4.
-        share_embeddings: String. Which embedding tables are one: "all" (source, target and output),
-            "target" (target and output) or "none". Defaults to "all".
-        copies: Boolean. Whether source tokens can be copied, see `PointerGenerator`. Needs
-            share_embeddings="all". Defaults to False.
-        coverage_weight: Float. Weight of a `CoverageLoss`; 0 for none. Defaults to 0.
-        kernel_size: Integer. Number of tokens in a window. Defaults to 3, as in the paper.
-        positions: String. Position encoding that is added to the embeddings, a name in
-            `keras_transformer.layers.POSITION_ENCODINGS`, or "none". Defaults to "learned".
-        dtype: Dtype policy of all layers, such as "mixed_bfloat16". Defaults to Keras' global one.
-        name: String. Name of the model.
+        **settings: The fields of `ConvolutionalSeq2SeqConfig`, `dtype` and `name`.
 
     Example:
 
     >>> model = ConvolutionalSeq2Seq.from_size("tiny", vocabulary_size=1000, kernel_size=5)
-    >>> state = model.initial_state(model.encode([[5, 6, 7, 3]]), max_length=20)
-    >>> logits, state = model.step([2], state)
-    >>> logits.shape
-    TensorShape([1, 1000])
+    >>> model({"source": tf.constant([[5, 6, 7, 3]]), "target": tf.constant([[2, 8]])}).shape
+    TensorShape([1, 2, 1000])
     """
 
     config_class = ConvolutionalSeq2SeqConfig
-
-    @staticmethod
-    def make_reader(
-        config: ConvolutionalSeq2SeqConfig, embedding: TokenEmbedding, dtype: keras.DTypePolicy
-    ) -> SourceReader:
-        encoder = ConvolutionalEncoder(
-            config.num_encoder_layers,
-            config.kernel_size,
-            config.num_decoder_layers,
-            config.position_scheme,
-            config.max_length,
-            config.dropout,
-            dtype=dtype,
-            name="encoder",
-        )
-        return SourceReader(embedding, encoder)
-
-    @staticmethod
-    def make_decoder(
-        config: ConvolutionalSeq2SeqConfig, dtype: keras.DTypePolicy
-    ) -> ConvolutionalDecoder:
-        return ConvolutionalDecoder(
-            config.num_decoder_layers,
-            config.kernel_size,
-            config.mechanism("attention"),
-            config.position_scheme,
-            config.max_length,
-            config.dropout,
-            dtype=dtype,
-            name="decoder",
-        )
+    encoder_class = ConvolutionalEncoder
+    decoder_class = ConvolutionalDecoder

@@ -1,14 +1,17 @@
-"""The Transformer's decoder."""
+"""The Transformer's decoder, and the prediction of next tokens around any decoder."""
 
 from typing import Any
 
 import keras
 import tensorflow as tf
+from keras import ops
 
+from keras_transformer._utils.errors import UserError
 from keras_transformer._utils.types import Shape
-from keras_transformer.layers import DecoderBlock
-from keras_transformer.layers.call_helpers import as_tuple, symbolic_like, with_extras
-from keras_transformer.models.encoder import EncoderOutput, TransformerStack
+from keras_transformer.layers import CoverageLoss, DecoderBlock, PointerGenerator, TokenEmbedding
+from keras_transformer.layers.multi_head_attention import as_tuple, symbolic_like, with_extras
+from keras_transformer.models.encoder import EncoderOutput, Stack, TransformerStack
+from keras_transformer.text import SpecialIds
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
@@ -29,10 +32,7 @@ class Decoder(TransformerStack):
             `keras_transformer.layers.POSITION_ENCODINGS`, or None. Defaults to "sinusoidal".
         max_length: Integer. Number of positions of an encoding that has a limit. Defaults to 1024.
         dropout: Float. Dropout rate of the inputs and of sublayers' outputs. Defaults to 0.
-        name: String. Name of the layer.
-        dtype: Dtype policy of the layer and all its parts.
-        trainable: Boolean. Whether the weights are trained. Defaults to True.
-        **block_settings: Further arguments of `DecoderBlock`, such as `cross_attention`.
+        **kwargs: Further arguments of `DecoderBlock`, such as `attention`, `name` and `dtype`.
 
     Call arguments:
         inputs: Embedded tokens `[B, T, M]`; with a `state`, only the next ones.
@@ -68,8 +68,7 @@ class Decoder(TransformerStack):
         self._make_blocks()
 
     def build(self, inputs_shape: Shape, encoder_outputs_shape: Shape | None = None) -> None:
-        shapes = () if encoder_outputs_shape is None else (encoder_outputs_shape,)
-        self._build_blocks(inputs_shape, *shapes)
+        self._build_blocks(inputs_shape, encoder_outputs_shape)
 
     def call(
         self,
@@ -134,8 +133,8 @@ class Decoder(TransformerStack):
     ) -> dict[str, Any]:
         """Returns the decoder's part of a state before the first token.
 
-        - "layers": a `KVCache` for each block;
-        - "memory": a `CrossAttentionCache` for each block, if there is an encoder.
+        It has "layers", a `KVCache` for each block, and with an encoder "memory", a
+        `CrossAttentionCache` for each block.
 
         Args:
             batch_size: Integer or scalar tensor. B.
@@ -154,3 +153,155 @@ class Decoder(TransformerStack):
 
     def require_space(self, ids: tf.Tensor, state: dict[str, Any]) -> tf.Tensor:
         return state["layers"][0].require_space(tf.shape(ids)[1], ids)
+
+
+@keras.saving.register_keras_serializable(package="keras_transformer")
+class StartTokenMask(keras.layers.Layer):
+    """Embedded tokens as they are, with an implicit mask that does not hide the first token.
+
+    For models that start a target with the padding id, as T5 and Marian do. `position` is that of
+    the first input in its text. Numbers of packed documents, `segments` `[B, T]`, determine the
+    mask if they are given; they are 0 for padding.
+    """
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.supports_masking = True
+
+    def call(
+        self,
+        inputs: Any,
+        position: int | tf.Tensor = 0,
+        segments: Any = None,
+        mask: Any = None,
+        inputs_mask: Any = None,
+    ) -> Any:
+        mask = inputs_mask if mask is None else mask
+        if segments is not None:
+            mask = tf.not_equal(segments, 0)
+        elif mask is not None:
+            mask = tf.logical_or(mask, tf.range(tf.shape(mask)[1]) + position == 0)
+        outputs = tf.identity(inputs)
+        outputs._keras_mask = mask
+        return outputs
+
+    def compute_output_shape(self, inputs_shape: Shape, segments_shape: Any = None) -> Shape:
+        return inputs_shape
+
+
+class TokenPredictor:
+    """Next-token logits from token ids: embedding, decoder and output layers.
+
+    Called with symbolic tensors it builds the graph of a functional model; called with real ones it
+    runs the same layers. So training, evaluation and decoding share one forward pass.
+
+    Args:
+        embedding: The `TokenEmbedding` of the decoder's inputs.
+        decoder: A `Stack` with the call arguments and methods of `Decoder`.
+        output: The `TokenEmbedding` whose reverse gives the logits.
+        special_ids: The special ids of the model.
+        pointer: The `PointerGenerator` of a model that copies source tokens. Defaults to None.
+        coverage: The `CoverageLoss`, if there is one. Defaults to None.
+    """
+
+    def __init__(
+        self,
+        embedding: TokenEmbedding,
+        decoder: Stack,
+        output: TokenEmbedding,
+        special_ids: SpecialIds,
+        pointer: PointerGenerator | None = None,
+        coverage: CoverageLoss | None = None,
+    ) -> None:
+        self.embedding: TokenEmbedding = embedding
+        self.decoder: Any = decoder
+        self.output: TokenEmbedding = output
+        self.pointer: PointerGenerator | None = pointer
+        self.coverage: CoverageLoss | None = coverage
+        self.start_mask: StartTokenMask | None = None
+        if special_ids.start == special_ids.padding:
+            self.start_mask = StartTokenMask(name="start_mask", dtype=embedding.dtype_policy)
+
+    def __call__(
+        self,
+        ids: Any,
+        encoder_outputs: Any = None,
+        source: Any = None,
+        state: dict[str, Any] | None = None,
+        training: bool | None = None,
+        return_attention_scores: bool = False,
+        return_hidden_states: bool = False,
+        segments: Any = None,
+        **inputs: Any,
+    ) -> Any:
+        """Returns logits `[B, T, V]` of the token after each of `ids` `[B, T]`.
+
+        Args:
+            ids: The tokens so far; with a `state`, only the next ones.
+            encoder_outputs: Output of the encoder, with an implicit mask, if there is one.
+            source: Source ids `[B, S]`, for a model that copies them.
+            state: State from the model's `initial_state` or from the previous call.
+            training: Whether to apply dropout.
+            return_attention_scores: Whether to return each layer's attention weights by name, too.
+            return_hidden_states: Whether to return the hidden states `[B, T, M]`, not the logits.
+            segments: Integers `[B, T]`, numbers of documents that are packed in a row.
+            **inputs: Further call arguments of the decoder.
+
+        Returns:
+            Logits, or a tuple of them, the attention weights and the new state, as requested.
+        """
+        reads_attention = self.pointer is not None or self.coverage is not None
+        needs_attention = reads_attention and not return_hidden_states
+        embedded = self.embedding(ids)
+        if self.start_mask is not None:
+            position = 0 if state is None else state["position"]
+            embedded = self.start_mask(embedded, position=position, segments=segments)
+        results = self.decoder(
+            embedded,
+            encoder_outputs,
+            state=state,
+            return_attention_scores=return_attention_scores or needs_attention,
+            training=training,
+            **inputs,
+        )
+        outputs, *extras = as_tuple(results)
+        scores: Any = extras.pop(0) if return_attention_scores or needs_attention else None
+        if not return_hidden_states:
+            attention = mean_cross_attention(scores) if needs_attention else None
+            if self.coverage is not None:
+                outputs = self.coverage(outputs, attention, self._is_token(ids), training=training)
+            outputs = self._logits(outputs, attention, source, state)
+        if state is not None:
+            position = state["position"] + tf.shape(ids)[1]
+            state = {**state, "position": position, "layers": extras[0]}
+        return with_extras(outputs, scores if return_attention_scores else None, state)
+
+    def _logits(self, states: Any, attention: Any, source: Any, state: Any) -> Any:
+        """Returns logits `[B, T, V]` of hidden states; `attention` `[B, T, S]` is to the source."""
+        if state is None:
+            logits = self.output(states, reverse=True)
+        else:
+            logits = self.output.to_logits(states, state.get("kernels", {}).get("output"))
+            source = state.get("source")
+        return logits if self.pointer is None else self.pointer(states, logits, attention, source)
+
+    def _is_token(self, ids: Any) -> Any:
+        """Returns a boolean mask `[B, T]` of a whole target, False for padding."""
+        is_token = self.embedding.compute_mask(ids)
+        if self.start_mask is None:
+            return is_token
+        is_first = ops.equal(ops.cumsum(ops.ones_like(ids), axis=1), 1)
+        return ops.logical_or(is_token, is_first)
+
+
+def mean_cross_attention(scores: list[dict[str, Any]]) -> Any:
+    """Returns the attention to the source `[B, T, S]`, given the attention weights of all layers.
+
+    It is the mean over the heads of the last layer but one, or of the only layer, which aligns best
+    in Transformers (Garg et al. 2019, "Jointly Learning to Align and Translate with Transformer
+    Models"). In each layer's weights, "cross" is `[B, H, T, S]`.
+    """
+    if "cross" not in scores[-1]:
+        raise UserError("A decoder without an encoder has no attention to a source.")
+    cross = scores[-2:][0]["cross"]  # [B, H, T, S]
+    return ops.mean(ops.cast(cross, "float32"), axis=1)

@@ -22,26 +22,22 @@ from keras_transformer.layers import (
     TreeDepthEncoding,
     TreePositions,
 )
-from keras_transformer.layers.call_helpers import symbolic_like
-from keras_transformer.layers.dropout import Dropout
-from keras_transformer.layers.normalization import make_normalization
+from keras_transformer.layers.multi_head_attention import symbolic_like
 from keras_transformer.layers.positions import POSITION_ENCODINGS
+from keras_transformer.layers.residual import Dropout, make_normalization
 from keras_transformer.layers.transformer_block import TransformerBlock
 
 
 class EncoderOutput(NamedTuple):
-    """The result of encoding a batch of sequences.
+    """The result of encoding a batch of sequences."""
 
-    Attributes:
-        states: hidden states `[B, S, M]`; for convolutional models, the keys of the attention.
-        mask: boolean `[B, S]`, False for padding.
-        ids: int32 `[B, S]`, the tokens, for a decoder that copies them.
-        values: `[B, S, M]`, the values of the attention where they are not the `states`.
-    """
-
+    #: Hidden states `[B, S, M]`; for convolutional models, the keys of the attention.
     states: tf.Tensor
+    #: Boolean `[B, S]`, False for padding.
     mask: tf.Tensor
+    #: Int32 `[B, S]`, the tokens, for a decoder that copies them.
     ids: tf.Tensor | None = None
+    #: `[B, S, M]`, the values of the attention where they are not the `states`.
     values: tf.Tensor | None = None
 
 
@@ -49,20 +45,25 @@ class Stack(ConfiguredLayer):
     """Base of encoders and decoders: positions and dropout for embedded tokens.
 
     A stack takes embedded tokens `[B, T, M]`, with an implicit mask. It has no embedding, because
-    several stacks and the output layer of a model may share one. `blocks` are its layers.
+    several stacks and the output layer of a model may share one.
 
     Args:
+        num_layers: Integer. Number of layers.
         positions: String. Name of the position encoding, or None.
         max_length: Integer. Number of positions of an encoding that has a limit.
         dropout: Float. Dropout rate of the embeddings and of the outputs of layers.
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
     """
 
+    #: The layers of the stack.
+    blocks: Any
+
     def __init__(
-        self, positions: str | None, max_length: int, dropout: float, **kwargs: Any
+        self, num_layers: int, positions: str | None, max_length: int, dropout: float, **kwargs: Any
     ) -> None:
         # Keras would cast every argument to half precision, and states may contain sums.
         super().__init__(autocast=False, **kwargs)
+        self.num_layers: int = require_positive_integer("num_layers", num_layers)
         self.max_length: int = require_positive_integer("max_length", max_length)
         self.dropout: float = require_rate("dropout", dropout)
         self.positions: PositionEncoding | None = None
@@ -74,9 +75,13 @@ class Stack(ConfiguredLayer):
         self.supports_masking = True
 
     def build(self, inputs_shape: Shape) -> None:
+        self._build_blocks(inputs_shape)
+
+    def _build_blocks(self, inputs_shape: Shape, *further_shapes: Any) -> None:
         if self.positions is not None:
             self.positions.build(inputs_shape)
-        self.built = True
+        for block in self.blocks:
+            block.build(inputs_shape, *further_shapes)
 
     def add_positions(self, inputs: Any, **kwargs: Any) -> Any:
         """Returns inputs `[B, T, M]` with their positions added, see `PositionEncoding.call`."""
@@ -103,8 +108,10 @@ class Stack(ConfiguredLayer):
         return states, self._scores_spec(inputs, encoder_outputs)
 
     def _scores_spec(self, inputs: Any, encoder_outputs: Any) -> list[Any]:
-        """Returns symbolic attention weights of each block."""
-        raise NotImplementedError
+        """Returns symbolic attention weights of each block, by default "cross" `[B, 1, T, S]`."""
+        source = tf.nest.flatten(encoder_outputs)[0]
+        shape = (inputs.shape[0], 1, inputs.shape[1], source.shape[1])
+        return [{"cross": keras.KerasTensor(shape, dtype=self.compute_dtype)} for _ in self.blocks]
 
     def get_config(self) -> dict[str, Any]:
         positions = None if self.positions is None else self.positions.registered_name
@@ -133,12 +140,12 @@ class TransformerStack(Stack):
     ) -> None:
         layer_names = {"name", "dtype", "trainable"} & block_settings.keys()
         layer_settings = {name: block_settings.pop(name) for name in layer_names}
-        super().__init__(positions, max_length, dropout, **layer_settings)
-        self.num_layers: int = require_positive_integer("num_layers", num_layers)
+        super().__init__(num_layers, positions, max_length, dropout, **layer_settings)
         self._block_settings: dict[str, Any] = {
             "num_heads": num_heads,
             "intermediate_dim": intermediate_dim,
             "dropout": dropout,
+            "dtype": self.dtype_policy,
             **block_settings,
         }
         self.norm: keras.layers.Layer | None = None
@@ -151,15 +158,13 @@ class TransformerStack(Stack):
             )
 
     def _make_blocks(self) -> None:
-        settings = {**self._block_settings, "dtype": self.dtype_policy}
-        self.blocks: list[Any] = [
-            self.block_class(**settings, name=f"block_{i}") for i in range(self.num_layers)
+        self.blocks = [
+            self.block_class(**self._block_settings, name=f"block_{i}")
+            for i in range(self.num_layers)
         ]
 
-    def _build_blocks(self, inputs_shape: Shape, *other_shapes: Shape) -> None:
-        Stack.build(self, inputs_shape)
-        for block in self.blocks:
-            block.build(inputs_shape, *other_shapes)
+    def _build_blocks(self, inputs_shape: Shape, *further_shapes: Any) -> None:
+        super()._build_blocks(inputs_shape, *further_shapes)
         if self.norm is not None:
             self.norm.build(inputs_shape)
 
@@ -187,10 +192,7 @@ class Encoder(TransformerStack):
         max_length: Integer. Number of positions of an encoding that has a limit. Defaults to 1024.
         dropout: Float. Dropout rate of the inputs and of sublayers' outputs. Defaults to 0.
         tree_depths: Boolean. Whether to add a `TreeDepthEncoding`. Defaults to False.
-        name: String. Name of the layer.
-        dtype: Dtype policy of the layer and all its parts.
-        trainable: Boolean. Whether the weights are trained. Defaults to True.
-        **block_settings: Further arguments of `EncoderBlock`, such as `attention`.
+        **kwargs: Further arguments of `EncoderBlock`, such as `attention`, `name` and `dtype`.
 
     Call arguments:
         inputs: Embedded tokens `[B, S, M]`.
@@ -234,7 +236,7 @@ class Encoder(TransformerStack):
     def build(self, inputs_shape: Shape) -> None:
         if self.depth_encoding is not None:
             self.depth_encoding.build(inputs_shape)
-        self._build_blocks(inputs_shape)
+        super().build(inputs_shape)
 
     def call(
         self,
@@ -270,12 +272,6 @@ class Encoder(TransformerStack):
         return [symbolic_like(scores) for _ in self.blocks]
 
 
-def cross_scores_spec(inputs: Any, keys: Any, dtype: str, count: int) -> list[Any]:
-    """Returns symbolic attention weights `{"cross": [B, 1, T, S]}` of `count` layers."""
-    shape = (inputs.shape[0], 1, inputs.shape[1], keys.shape[1])
-    return [{"cross": keras.KerasTensor(shape, dtype=dtype)} for _ in range(count)]
-
-
 class SourceReader:
     """Hidden states from token ids: embedding, tree positions and encoder.
 
@@ -289,19 +285,15 @@ class SourceReader:
     """
 
     def __init__(
-        self,
-        embedding: TokenEmbedding,
-        encoder: Stack,
-        tree_positions: TreePositions | None = None,
+        self, embedding: TokenEmbedding, encoder: Stack, tree_positions: TreePositions | None = None
     ) -> None:
         self.embedding: TokenEmbedding = embedding
         self.encoder: Stack = encoder
         self.tree_positions: TreePositions | None = tree_positions
-
-    @property
-    def further_inputs(self) -> tuple[str, ...]:
-        """Returns the names of the inputs beside the token ids."""
-        return () if self.tree_positions is None else ("source_words", "source_heads")
+        #: Names of the inputs beside the token ids.
+        self.further_inputs: tuple[str, ...] = ()
+        if tree_positions is not None:
+            self.further_inputs = ("source_words", "source_heads")
 
     def __call__(
         self,
@@ -344,9 +336,6 @@ class SourceReader:
                 f"{'one' if any(given) else 'none'} of them.",
                 fix="Batch the data with `TreeBatches`.",
             )
-        return self.tree_positions(_as_integers(words), _as_integers(heads))
-
-
-def _as_integers(numbers: Any) -> Any:
-    """Returns numbers as an int32 tensor; symbolic tensors are returned as they are."""
-    return numbers if isinstance(numbers, keras.KerasTensor) else tf.cast(numbers, tf.int32)
+        if not isinstance(words, keras.KerasTensor):
+            words, heads = tf.cast(words, tf.int32), tf.cast(heads, tf.int32)
+        return self.tree_positions(words, heads)

@@ -7,15 +7,20 @@ import keras
 import tensorflow as tf
 
 from keras_transformer.layers import PackedSegments
-from keras_transformer.models.base import GenerativeModel, dtype_policy_of
+from keras_transformer.models.base import GenerativeModel, ModelGraph, make_embedding
 from keras_transformer.models.config import BlockModelConfig
-from keras_transformer.models.decoder import Decoder
-from keras_transformer.models.heads import OutputHead, TokenPredictor, make_embedding
+from keras_transformer.models.decoder import Decoder, TokenPredictor
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LanguageModelConfig(BlockModelConfig):
-    """Settings of a `LanguageModel`, with the arguments of that class."""
+    """Settings of a `LanguageModel`.
+
+    Args:
+        num_layers: Integer. Number of blocks.
+        is_packed: Boolean. Whether rows hold several documents, told apart by a second input,
+            "segments".
+    """
 
     num_layers: int = 6
     is_packed: bool = False
@@ -40,37 +45,7 @@ class LanguageModel(GenerativeModel):
     `initial_state` and `step`, which use the same layers; `generate` searches.
 
     Args:
-        vocabulary_size: Integer. V, number of tokens.
-        hidden_dim: Integer. M, size of the hidden states. Defaults to 512.
-        max_length: Integer. Maximum length, where positions or caches have one. Defaults to 1024.
-        dropout: Float. Dropout rate of embeddings and sublayers' outputs. Defaults to 0.1.
-        attention: String. Mechanism of self-attention, a name in
-            `keras_transformer.layers.MECHANISMS`. Defaults to "scaled_dot_product".
-        attention_options: Dictionary. Arguments of the mechanism. Defaults to none.
-        padding_id: Integer. Token id that fills the rows of a batch. Defaults to 0.
-        unknown_id: Integer. Token id of what the vocabulary cannot spell. Defaults to 1.
-        start_id: Integer. Token id that the decoder starts with. Defaults to 2.
-        end_id: Integer. Token id that ends every text. Defaults to 3.
-        intermediate_dim: Integer. F, inner size of the feed-forward networks. Defaults to 2048.
-        num_heads: Integer. H, number of attention heads; must divide `hidden_dim`. Defaults to 8.
-        num_key_value_heads: Integer. Number of heads of keys and values. Defaults to `num_heads`.
-        positions: String. Position encoding, a name in `layers.POSITION_ENCODINGS`; "none"; or
-            "auto": "none" beside a mechanism that encodes positions, else "sinusoidal". Defaults to
-            "auto".
-        feed_forward: String. A name in `layers.FEED_FORWARDS`. Defaults to "dense".
-        feed_forward_options: Dictionary. Further arguments of it. Defaults to none.
-        activation: String or function. Activation, see `FeedForward`. Defaults to "relu".
-        normalization: String. "layer" or "rms". Defaults to "layer".
-        normalize_first: Boolean. Pre-norm (True) or post-norm (False). Defaults to True.
-        attention_dropout: Float. Dropout rate of the attention weights. Defaults to 0.
-        activation_dropout: Float. Dropout rate inside the feed-forward networks. Defaults to 0.
-        use_bias: Boolean. Whether projections and dense layers have biases. Defaults to True.
-        epsilon: Float. Added to the variance in normalizations. Defaults to 1e-6.
-        num_layers: Integer. Number of blocks. Defaults to 6.
-        is_packed: Boolean. Whether rows hold several documents, told apart by a second input,
-            "segments". Defaults to False.
-        dtype: Dtype policy of all layers, such as "mixed_bfloat16". Defaults to Keras' global one.
-        name: String. Name of the model.
+        **settings: The fields of `LanguageModelConfig`, `dtype` and `name`.
 
     Example:
 
@@ -82,33 +57,26 @@ class LanguageModel(GenerativeModel):
     """
 
     config_class = LanguageModelConfig
+    #: Keeps the documents of a row apart, if the model is packed.
+    packing: PackedSegments | None
 
-    def __init__(
-        self,
-        *,
-        dtype: Any = None,
-        name: str | None = None,
-        trainable: bool = True,
-        **settings: Any,
-    ) -> None:
-        config, dtype = LanguageModelConfig(**settings), dtype_policy_of(dtype)
+    @classmethod
+    def build_graph(cls, config: LanguageModelConfig, dtype: keras.DTypePolicy) -> ModelGraph:
         embedding = make_embedding(config, dtype)
-        head = OutputHead(embedding, dtype)
         decoder = Decoder(
             config.num_layers,
             **config.stack_settings(config.decoder_field),
             dtype=dtype,
             name="decoder",
         )
-        predictor = TokenPredictor(embedding, decoder, head, config.special_ids)
+        predictor = TokenPredictor(embedding, decoder, embedding, config.special_ids)
         inputs = {"target": keras.Input((None,), dtype="int32", name="target")}
         packing = None
         if config.is_packed:
             inputs["segments"] = keras.Input((None,), dtype="int32", name="segments")
             packing = PackedSegments(name="packing", dtype=dtype)
         logits = predictor(inputs["target"], **_packed(packing, inputs.get("segments")))
-        super().__init__(config, dtype, inputs, logits, predictor, name=name, trainable=trainable)
-        self.packing: PackedSegments | None = packing
+        return ModelGraph(inputs, logits, {"predictor": predictor, "packing": packing})
 
     def unpacked(self) -> Self:
         """Returns this model or, of a packed one, a copy for rows of one document.
@@ -140,12 +108,9 @@ class LanguageModel(GenerativeModel):
         return self.predictor(target, training=False, return_hidden_states=True)
 
     def alignment(self, target: Any) -> tf.Tensor:
-        """Returns the attention of each token to itself and earlier ones, `[B, T, T]`.
+        """Returns the attention of each of tokens `[B, T]` to itself and earlier ones, `[B, T, T]`.
 
         It is the mean over the heads of the last block but one.
-
-        Args:
-            target: Tokens `[B, T]`.
         """
         weights = self.attention_weights(target)["decoder"][:, -2:][:, 0]  # [B, H, T, T]
         return tf.reduce_mean(tf.cast(weights, tf.float32), axis=1)

@@ -11,18 +11,16 @@ from keras_transformer._utils.checks import (
     require_boolean,
     require_choice,
     require_even,
-    require_positive_integer,
 )
 from keras_transformer._utils.types import Shape
 from keras_transformer.layers.attention.mechanism import AttentionMechanism
 from keras_transformer.layers.attention_recurrence import AttentionRNN
-from keras_transformer.layers.call_helpers import as_tuple
-from keras_transformer.layers.dropout import Dropout
+from keras_transformer.layers.multi_head_attention import as_tuple
 from keras_transformer.layers.recurrence import CELLS, BidirectionalRNN
-from keras_transformer.layers.token_embedding import TokenEmbedding
+from keras_transformer.layers.residual import Dropout
 from keras_transformer.models.base import Seq2SeqModel
-from keras_transformer.models.config import Seq2SeqConfig, require_source_attention
-from keras_transformer.models.encoder import EncoderOutput, SourceReader, Stack, cross_scores_spec
+from keras_transformer.models.config import Seq2SeqConfig
+from keras_transformer.models.encoder import EncoderOutput, Stack
 
 
 class RecurrentStack(Stack):
@@ -34,8 +32,7 @@ class RecurrentStack(Stack):
     def __init__(
         self, num_layers: int, hidden_dim: int, cell: str, dropout: float, **kwargs: Any
     ) -> None:
-        super().__init__(None, 1, dropout, **kwargs)
-        self.num_layers: int = require_positive_integer("num_layers", num_layers)
+        super().__init__(num_layers, None, 1, dropout, **kwargs)
         self.hidden_dim: int = hidden_dim
         self.cell: str = cell
 
@@ -87,11 +84,6 @@ class RecurrentEncoder(RecurrentStack):
             Dropout(dropout, name=f"dropout_{i}", dtype=self.dtype_policy)
             for i in range(num_layers)
         ]
-
-    def build(self, inputs_shape: Shape) -> None:
-        for rnn in self.blocks:
-            rnn.build(inputs_shape)
-        super().build(inputs_shape)
 
     def call(self, inputs: Any, training: bool | None = None) -> Any:
         states = self.dropout_layer(inputs, training=training)
@@ -164,8 +156,7 @@ class RecurrentDecoder(RecurrentStack):
         return [self.rnn]
 
     def build(self, inputs_shape: Shape, encoder_outputs_shape: Any = None) -> None:
-        self.rnn.build(inputs_shape, encoder_outputs_shape)
-        super().build(inputs_shape)
+        self._build_blocks(inputs_shape, encoder_outputs_shape)
 
     def call(
         self,
@@ -194,9 +185,6 @@ class RecurrentDecoder(RecurrentStack):
             extras[0] = [{"cross": ops.expand_dims(extras[0], 1)}]
         return (states, *extras) if extras else states
 
-    def _scores_spec(self, inputs: Any, encoder_outputs: Any) -> list[Any]:
-        return cross_scores_spec(inputs, encoder_outputs, self.compute_dtype, count=1)
-
     def initial_state(
         self,
         batch_size: int | tf.Tensor,
@@ -205,9 +193,8 @@ class RecurrentDecoder(RecurrentStack):
     ) -> dict[str, Any]:
         """Returns the decoder's part of a state before the first token.
 
-        Its size does not depend on the length of the target. "layers" is the state of the
-        `AttentionRNN`, and "memory" what it computes from the source once. The arguments are those
-        of `Decoder.initial_state`; `max_length` is not used.
+        "layers" is the state of the `AttentionRNN`, and "memory" what it computes from the source
+        once. For the arguments see `Decoder.initial_state`.
         """
         states, mask = encoder_output.states, encoder_output.mask
         return {
@@ -219,32 +206,37 @@ class RecurrentDecoder(RecurrentStack):
         return {**super().get_config(), "attention": self.rnn.get_config()["attention"]}
 
 
-#: Sizes by name. `depth` is the number of layers of encoder and decoder each.
-RECURRENT_SIZES: dict[str, dict[str, Any]] = {
-    # As wide as the Transformers of the same name, with as many layers as help at that width.
-    "tiny": {"depth": 1, "hidden_dim": 128},
-    "small": {"depth": 2, "hidden_dim": 256},
-    # Britz et al. 2017, "Massive Exploration of Neural Machine Translation Architectures", table 7
-    "base": {"depth": 4, "hidden_dim": 512},
-    # Luong et al. 2015, section 4.1
-    "big": {"depth": 4, "hidden_dim": 1000, "dropout": 0.2},
-}
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RecurrentSeq2SeqConfig(Seq2SeqConfig):
-    """Settings of a `RecurrentSeq2Seq`, with the arguments of that class."""
+    """Settings of a `RecurrentSeq2Seq`.
+
+    Args:
+        attention: String. Mechanism of the attention to the source, a name in
+            `keras_transformer.layers.MECHANISMS`; it has one head and no projections.
+        cell: String. "lstm" or "gru".
+        coverage_attention: Boolean. Whether the attention reads the sum of earlier attention
+            weights, see `AttentionRNN`; the papers do so with attention="additive".
+    """
 
     cell: str = "lstm"
     coverage_attention: bool = False
 
-    sizes: ClassVar[dict[str, dict[str, Any]]] = RECURRENT_SIZES
+    sizes: ClassVar[dict[str, dict[str, Any]]] = {
+        # As wide as the Transformers of the same name, with as many layers as help at that width.
+        "tiny": {"depth": 1, "hidden_dim": 128},
+        "small": {"depth": 2, "hidden_dim": 256},
+        # Britz et al. 2017, "Massive Exploration of Neural Machine Translation Architectures"
+        "base": {"depth": 4, "hidden_dim": 512},
+        # Luong et al. 2015, section 4.1
+        "big": {"depth": 4, "hidden_dim": 1000, "dropout": 0.2},
+    }
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require_choice("cell", self.cell, CELLS)
         require_boolean("coverage_attention", self.coverage_attention)
-        require_source_attention(self, coverage=self.coverage_attention)
+        coverage = self.coverage_attention
+        self.require_usable("attention", cache=True, cross=True, coverage=coverage)
         require_even("hidden_dim", self.hidden_dim)  # half for each direction
 
 
@@ -258,67 +250,15 @@ class RecurrentSeq2Seq(Seq2SeqModel):
     `Transformer`.
 
     Args:
-        vocabulary_size: Integer. V, number of tokens.
-        hidden_dim: Integer. M, size of the hidden states. Defaults to 512.
-        max_length: Integer. Maximum length, where positions or caches have one. Defaults to 1024.
-        dropout: Float. Dropout rate of embeddings and layers' outputs. Defaults to 0.1.
-        attention: String. Mechanism of the attention to the source, a name in
-            `keras_transformer.layers.MECHANISMS`; it has one head and no projections. Defaults to
-            "scaled_dot_product".
-        attention_options: Dictionary. Arguments of the mechanism. Defaults to none.
-        padding_id: Integer. Token id that fills the rows of a batch. Defaults to 0.
-        unknown_id: Integer. Token id of what the vocabulary cannot spell. Defaults to 1.
-        start_id: Integer. Token id that the decoder starts with. Defaults to 2.
-        end_id: Integer. Token id that ends every source and target. Defaults to 3.
-        target_vocabulary_size: Integer. Number of target tokens. Defaults to `vocabulary_size`.
-        num_encoder_layers: Integer. Number of encoder layers. Defaults to 4.
-        num_decoder_layers: Integer. Number of decoder layers. Defaults to 4.
-        share_embeddings: String. Which embedding tables are one: "all" (source, target and output),
-            "target" (target and output) or "none". Defaults to "all".
-        copies: Boolean. Whether source tokens can be copied, see `PointerGenerator`. Needs
-            share_embeddings="all". Defaults to False.
-        coverage_weight: Float. Weight of a `CoverageLoss`; 0 for none. Defaults to 0.
-        cell: String. "lstm" or "gru". Defaults to "lstm".
-        coverage_attention: Boolean. Whether the attention reads the sum of earlier attention
-            weights, see `AttentionRNN`; the papers do so with attention="additive". Defaults to
-            False.
-        dtype: Dtype policy of all layers, such as "mixed_bfloat16". Defaults to Keras' global one.
-        name: String. Name of the model.
+        **settings: The fields of `RecurrentSeq2SeqConfig`, `dtype` and `name`.
 
     Example:
 
     >>> model = RecurrentSeq2Seq.from_size("tiny", vocabulary_size=1000, cell="gru")
-    >>> state = model.initial_state(model.encode([[5, 6, 7, 3]]), max_length=20)
-    >>> logits, state = model.step([2], state)
-    >>> logits.shape
-    TensorShape([1, 1000])
+    >>> model({"source": tf.constant([[5, 6, 7, 3]]), "target": tf.constant([[2, 8]])}).shape
+    TensorShape([1, 2, 1000])
     """
 
     config_class = RecurrentSeq2SeqConfig
-
-    @staticmethod
-    def make_reader(
-        config: RecurrentSeq2SeqConfig, embedding: TokenEmbedding, dtype: keras.DTypePolicy
-    ) -> SourceReader:
-        encoder = RecurrentEncoder(
-            config.num_encoder_layers,
-            config.hidden_dim,
-            config.cell,
-            config.dropout,
-            dtype=dtype,
-            name="encoder",
-        )
-        return SourceReader(embedding, encoder)
-
-    @staticmethod
-    def make_decoder(config: RecurrentSeq2SeqConfig, dtype: keras.DTypePolicy) -> RecurrentDecoder:
-        return RecurrentDecoder(
-            config.num_decoder_layers,
-            config.hidden_dim,
-            config.cell,
-            config.mechanism("attention"),
-            config.dropout,
-            config.coverage_attention,
-            dtype=dtype,
-            name="decoder",
-        )
+    encoder_class = RecurrentEncoder
+    decoder_class = RecurrentDecoder

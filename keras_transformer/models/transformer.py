@@ -19,9 +19,22 @@ from keras_transformer.models.encoder import Encoder, SourceReader
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TransformerConfig(BlockModelConfig, Seq2SeqConfig):
-    """Settings of a `Transformer`, with the arguments of that class.
+    """Settings of a `Transformer`; the defaults are those of the base model of the paper.
 
-    The defaults are those of the base model of Vaswani et al. 2017.
+    Args:
+        encoder_attention: String. Mechanism of the encoder's self-attention. Defaults to
+            `attention`; with `tree_positions` "relative" or "both" to "structural", unless
+            `attention` reads relations.
+        encoder_attention_options: Dictionary. Arguments of the mechanism. Defaults to none.
+        decoder_attention: String. Mechanism of the decoder's self-attention. Needed where
+            `attention` cannot hide the future, as "linformer" and "big_bird". Defaults to
+            `attention`.
+        decoder_attention_options: Dictionary. Arguments of the mechanism. Defaults to none.
+        cross_attention: String. Mechanism of the decoder's attention to the encoder.
+        cross_attention_options: Dictionary. Arguments of the mechanism. Defaults to none.
+        tree_positions: String. What the encoder knows about the dependency trees of its sentences:
+            "absolute", the depth of each token, see `TreeDepthEncoding`; "relative", the distance
+            of each two, see `StructuralAttention`; "both"; or "none".
     """
 
     num_encoder_layers: int = 6
@@ -41,10 +54,20 @@ class TransformerConfig(BlockModelConfig, Seq2SeqConfig):
         reads_relations = MECHANISMS[self.attention].supports_relations
         if self.reads_distances and self.encoder_attention is None and not reads_relations:
             object.__setattr__(self, "encoder_attention", "structural")
-        for side in ("encoder", "decoder"):
-            self._require_no_options_alone(side)
+        for field in ("encoder_attention", "decoder_attention"):
+            options = getattr(self, f"{field}_options")
+            if getattr(self, field) is None and options:
+                expected = f"empty without `{field}`"
+                fix = f"Set `{field}`, or use `attention_options`."
+                raise ArgumentError(f"{field}_options", expected, options, fix=fix)
         self.require_usable(self.encoder_field, relations=self.reads_distances)
-        self._require_usable_decoder()
+        try:
+            self.require_usable(self.decoder_field, causal=True)
+        except ArgumentError as error:
+            if self.decoder_attention is not None:
+                raise
+            fix = f"{error.fix} Or set another mechanism for the decoder: `decoder_attention`."
+            raise ArgumentError(error.argument, error.expected, error.got, fix=fix) from error
         self.require_usable("cross_attention", cross=True)
 
     @property
@@ -74,26 +97,6 @@ class TransformerConfig(BlockModelConfig, Seq2SeqConfig):
     def decoder_field(self) -> str:
         return "attention" if self.decoder_attention is None else "decoder_attention"
 
-    def _require_no_options_alone(self, side: str) -> None:
-        field = f"{side}_attention"
-        options = getattr(self, f"{field}_options")
-        if getattr(self, field) is None and options:
-            raise ArgumentError(
-                f"{field}_options",
-                f"empty without `{field}`",
-                options,
-                fix=f"Set `{field}`, or use `attention_options`.",
-            )
-
-    def _require_usable_decoder(self) -> None:
-        try:
-            self.require_usable(self.decoder_field, causal=True)
-        except ArgumentError as error:
-            if self.decoder_attention is not None:
-                raise
-            fix = f"{error.fix} Or set another mechanism for the decoder: `decoder_attention`."
-            raise ArgumentError(error.argument, error.expected, error.got, fix=fix) from error
-
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
 class Transformer(Seq2SeqModel):
@@ -106,56 +109,7 @@ class Transformer(Seq2SeqModel):
     `TreePositions`.
 
     Args:
-        vocabulary_size: Integer. V, number of tokens.
-        hidden_dim: Integer. M, size of the hidden states. Defaults to 512.
-        max_length: Integer. Maximum length, where positions or caches have one. Defaults to 1024.
-        dropout: Float. Dropout rate of embeddings and sublayers' outputs. Defaults to 0.1.
-        attention: String. Mechanism of self-attention, a name in
-            `keras_transformer.layers.MECHANISMS`. Defaults to "scaled_dot_product".
-        attention_options: Dictionary. Arguments of the mechanism. Defaults to none.
-        padding_id: Integer. Token id that fills the rows of a batch. Defaults to 0.
-        unknown_id: Integer. Token id of what the vocabulary cannot spell. Defaults to 1.
-        start_id: Integer. Token id that the decoder starts with. Defaults to 2.
-        end_id: Integer. Token id that ends every source and target. Defaults to 3.
-        intermediate_dim: Integer. F, inner size of the feed-forward networks. Defaults to 2048.
-        num_heads: Integer. H, number of attention heads; must divide `hidden_dim`. Defaults to 8.
-        num_key_value_heads: Integer. Number of heads of keys and values. Defaults to `num_heads`.
-        positions: String. Position encoding, a name in `layers.POSITION_ENCODINGS`; "none"; or
-            "auto": "none" beside a mechanism that encodes positions, else "sinusoidal". Defaults to
-            "auto".
-        feed_forward: String. A name in `layers.FEED_FORWARDS`. Defaults to "dense".
-        feed_forward_options: Dictionary. Further arguments of it. Defaults to none.
-        activation: String or function. Activation, see `FeedForward`. Defaults to "relu".
-        normalization: String. "layer" or "rms". Defaults to "layer".
-        normalize_first: Boolean. Pre-norm (True) or post-norm (False). Defaults to False.
-        attention_dropout: Float. Dropout rate of the attention weights. Defaults to 0.
-        activation_dropout: Float. Dropout rate inside the feed-forward networks. Defaults to 0.
-        use_bias: Boolean. Whether projections and dense layers have biases. Defaults to True.
-        epsilon: Float. Added to the variance in normalizations. Defaults to 1e-6.
-        target_vocabulary_size: Integer. Number of target tokens. Defaults to `vocabulary_size`.
-        num_encoder_layers: Integer. Number of encoder blocks. Defaults to 6.
-        num_decoder_layers: Integer. Number of decoder blocks. Defaults to 6.
-        share_embeddings: String. Which embedding tables are one: "all" (source, target and output),
-            "target" (target and output) or "none". Defaults to "all".
-        copies: Boolean. Whether source tokens can be copied, see `PointerGenerator`. Needs
-            share_embeddings="all". Defaults to False.
-        coverage_weight: Float. Weight of a `CoverageLoss`; 0 for none. Defaults to 0.
-        encoder_attention: String. Mechanism of the encoder's self-attention. Defaults to
-            `attention`; with `tree_positions` "relative" or "both" to "structural", unless
-            `attention` reads relations.
-        encoder_attention_options: Dictionary. Arguments of the mechanism. Defaults to none.
-        decoder_attention: String. Mechanism of the decoder's self-attention. Needed where
-            `attention` cannot hide the future, as "linformer" and "big_bird". Defaults to
-            `attention`.
-        decoder_attention_options: Dictionary. Arguments of the mechanism. Defaults to none.
-        cross_attention: String. Mechanism of the decoder's attention to the encoder. Defaults to
-            "scaled_dot_product".
-        cross_attention_options: Dictionary. Arguments of the mechanism. Defaults to none.
-        tree_positions: String. What the encoder knows about the dependency trees of its sentences:
-            "absolute", the depth of each token, see `TreeDepthEncoding`; "relative", the distance
-            of each two, see `StructuralAttention`; "both"; or "none". Defaults to "none".
-        dtype: Dtype policy of all layers, such as "mixed_bfloat16". Defaults to Keras' global one.
-        name: String. Name of the model.
+        **settings: The fields of `TransformerConfig`, `dtype` and `name`.
 
     Example:
 
@@ -168,9 +122,9 @@ class Transformer(Seq2SeqModel):
 
     config_class = TransformerConfig
 
-    @staticmethod
+    @classmethod
     def make_reader(
-        config: TransformerConfig, embedding: TokenEmbedding, dtype: keras.DTypePolicy
+        cls, config: TransformerConfig, embedding: TokenEmbedding, dtype: keras.DTypePolicy
     ) -> SourceReader:
         encoder = Encoder(
             config.num_encoder_layers,
@@ -184,8 +138,8 @@ class Transformer(Seq2SeqModel):
             trees = TreePositions(config.tree_positions, name="tree_positions", dtype=dtype)
         return SourceReader(embedding, encoder, trees)
 
-    @staticmethod
-    def make_decoder(config: TransformerConfig, dtype: keras.DTypePolicy) -> Decoder:
+    @classmethod
+    def make_decoder(cls, config: TransformerConfig, dtype: keras.DTypePolicy) -> Decoder:
         return Decoder(
             config.num_decoder_layers,
             **config.stack_settings(config.decoder_field),

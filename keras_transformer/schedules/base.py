@@ -1,8 +1,4 @@
-"""Registry of the learning rate schedules, and the linear warm-up that they share.
-
-Keras optimizers count steps from 0: `step` is the number of steps already made. The papers count
-from 1. Warm-up follows the papers, so that the first step already has a rate above 0.
-"""
+"""Registry of the learning rate schedules, and the linear warm-up that they share."""
 
 import abc
 from collections.abc import Callable
@@ -28,8 +24,9 @@ def register_schedule(name: str) -> Callable[[Kind], Kind]:
 class WarmUpSchedule(keras.optimizers.schedules.LearningRateSchedule, abc.ABC):
     """Base of the schedules that rise linearly to a peak rate and then fall.
 
-    During warm-up, step number n = step + 1 has the rate
-    `initial_rate + (peak_rate - initial_rate) · n / warmup_steps`; the last one has the peak rate.
+    Keras counts steps from 0, the papers from 1. During warm-up, step number n = step + 1 has the
+    rate `initial_rate + (peak_rate - initial_rate) · n / warmup_steps`, so that the first step has
+    a rate above 0, and the last one the peak rate.
     Subclasses implement `rate_after_warmup`.
 
     Args:
@@ -112,11 +109,7 @@ class FiniteSchedule(WarmUpSchedule):
     `(total_steps - step) / (total_steps - warmup_steps)`. Subclasses implement `height`. With a
     final rate of 0 all of the `total_steps` steps still have a rate above 0.
 
-    Args:
-        peak_rate: Float. The highest rate.
-        warmup_steps: Integer. Number of steps until the peak; 0 starts at the peak.
-        total_steps: Integer. Number of steps until the final rate, warm-up included.
-        final_rate: Float. The rate from then on. Default 0.
+    Args: those of `LinearDecay`.
     """
 
     is_finite = True

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from keras_transformer import Perplexity, TokenAccuracy, TokenCrossEntropy, Transformer
 from keras_transformer.layers import TokenEmbedding
-from keras_transformer.layers.logit_projection import LogitProjection
+from keras_transformer.layers.token_embedding import LogitProjection
 from keras_transformer.losses import fused_cross_entropy as module
 from keras_transformer.losses.cross_entropy import token_totals
 
@@ -160,7 +160,10 @@ def make_model(**settings):
         "tiny",
         vocabulary_size=VOCABULARY,
         hidden_dim=HIDDEN_DIM,
+        intermediate_dim=16,
         num_heads=2,
+        num_encoder_layers=1,
+        num_decoder_layers=1,
         dropout=0.0,
         **settings,
     )

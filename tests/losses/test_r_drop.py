@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from keras_transformer.losses.cross_entropy import token_totals
-from keras_transformer.losses.r_drop import symmetric_kl_divergence
+from keras_transformer.losses.fused_cross_entropy import symmetric_kl_divergence
 from keras_transformer.trainer import TrainingLoop
 from tests.trainer.given_batches import GivenBatches, make_batch, make_model
 

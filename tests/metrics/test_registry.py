@@ -8,6 +8,7 @@ import sacrebleu
 
 from keras_transformer.metrics import (
     TEXT_METRICS,
+    SacrebleuMetric,
     TextMetric,
     metric_direction,
     register_text_metric,
@@ -74,7 +75,7 @@ def error_rate():
         title = "error rate"
         higher_is_better = False
 
-        def compute(self, hypotheses, references):
+        def compute(self, hypotheses, references, **options):
             pairs = zip(hypotheses, references, strict=True)
             return sum(h != r for h, r in pairs) / len(references)
 
@@ -86,6 +87,24 @@ def test_registered_metric_has_name_direction_and_sentence_scores(error_rate):
     assert error_rate.name == "error_rate"
     assert metric_direction("error_rate") == metric_direction("val_error_rate") == "min"
     assert error_rate.sentence_scores(["a", "b"], ["a", "c"]) == [0, 1]
+
+
+def test_metric_of_sacrebleu_is_a_class_that_makes_it(monkeypatch):
+    @register_text_metric("ter")
+    class TranslationEditRate(SacrebleuMetric):
+        title = "TER"
+        higher_is_better = False
+
+        def make(self, case_sensitive=False):
+            return sacrebleu.TER(case_sensitive=case_sensitive)
+
+    metric = TEXT_METRICS["ter"]
+    monkeypatch.setitem(TEXT_METRICS, "ter", TEXT_METRICS.pop("ter"))  # removed after the test
+    expected = sacrebleu.TER().corpus_score(HYPOTHESES, [REFERENCES]).score
+    assert metric.compute(HYPOTHESES, REFERENCES) == expected
+    assert metric.compute(["a"], ["A"]) == 0 < metric.compute(["a"], ["A"], case_sensitive=True)
+    assert "case:mixed" in metric.signature(case_sensitive=True)
+    assert metric_direction("ter") == "min"
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from keras_transformer import TokenCrossEntropy
 from keras_transformer.models import RecurrentSeq2Seq
 from keras_transformer.text import SpecialIds
 
-LENGTH, SYMBOLS = 8, 30
+LENGTH, SYMBOLS = 6, 20
 
 
 def pairs(count, seed):
@@ -23,8 +23,8 @@ def trained(**settings):
     keras.utils.set_random_seed(1)
     sizes = {"vocabulary_size": 5 + SYMBOLS, "hidden_dim": 32, "dropout": 0.0}
     model = RecurrentSeq2Seq.from_size("tiny", attention="additive", **sizes, **settings)
-    model.compile(keras.optimizers.Adam(5e-3), TokenCrossEntropy())
-    inputs, labels = pairs(64 * 250, seed=1)
+    model.compile(keras.optimizers.Adam(1e-2), TokenCrossEntropy())
+    inputs, labels = pairs(64 * 150, seed=1)
     model.fit(inputs, labels, batch_size=64, epochs=1, verbose=0)
     inputs, labels = pairs(200, seed=2)
     assert np.mean(np.argmax(model(inputs), axis=-1) == labels) > 0.98
@@ -53,5 +53,5 @@ def without():
     ids=["as an input of the attention", "and of the loss"],
 )
 def test_coverage_makes_attention_repeat_itself_less(settings, share, without):
-    """The shares are about 0.17 of the attention without coverage, 0.12 and 0.01."""
+    """The shares are about 0.20 of the attention without coverage, 0.13 and 0.001 with it."""
     assert repeated_attention(trained(**settings)) < share * without
