@@ -11,28 +11,28 @@ from keras_transformer.data.builtin import *  # noqa: F403
 from keras_transformer.data.corpora import *  # noqa: F403
 
 if TYPE_CHECKING:
-    from keras_transformer.data.batching import (
-        Batches,
-        BatchReport,
-        Bucket,
-        BucketReport,
-        BucketTable,
+    from keras_transformer.data.batching.batches import Batches, BatchReport, BucketReport
+    from keras_transformer.data.batching.bucketed_batches import (
+        BucketedBatches,
         DocumentBatches,
         LabeledBatches,
-        PackedBatches,
         PairBatches,
         TreeBatches,
-        choose_buckets,
         measure_headroom,
     )
+    from keras_transformer.data.batching.buckets import Bucket, BucketTable, choose_buckets
+    from keras_transformer.data.batching.packed_batches import PackedBatches
     from keras_transformer.data.token_cache import DamagedCacheError, TokenCache, TokenColumn
     from keras_transformer.data.tokenization import LabelIndex, tokenize_corpus
 
 import_lazily(
     __name__,
     {
-        "batching": "BatchReport Batches Bucket BucketReport BucketTable DocumentBatches "
-        "LabeledBatches PackedBatches PairBatches TreeBatches choose_buckets measure_headroom",
+        "batching.batches": "BatchReport Batches BucketReport",
+        "batching.bucketed_batches": "BucketedBatches DocumentBatches LabeledBatches PairBatches "
+        "TreeBatches measure_headroom",
+        "batching.buckets": "Bucket BucketTable choose_buckets",
+        "batching.packed_batches": "PackedBatches",
         "token_cache": "DamagedCacheError TokenCache TokenColumn",
         "tokenization": "LabelIndex tokenize_corpus",
     },
@@ -44,6 +44,7 @@ __all__ = [
     "Bucket",
     "BucketReport",
     "BucketTable",
+    "BucketedBatches",
     "DamagedCacheError",
     "DocumentBatches",
     "LabelIndex",

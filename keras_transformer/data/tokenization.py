@@ -51,6 +51,10 @@ class LabelIndex:
     Args:
         labels: The labels, such as `LabeledCorpus.labels` of the training corpus.
 
+    Attributes:
+        vocabulary_size: One more than the largest id.
+        hash: The sha256, in hexadecimal, of the labels.
+
     >>> LabelIndex(["bad", "good"]).tokenize(["good", "bad"]).to_list()
     [[5], [4]]
     """
@@ -60,16 +64,9 @@ class LabelIndex:
         self._ids = {label: FIRST_LABEL_ID + n for n, label in enumerate(self.labels)}
         if len(self._ids) != len(self.labels):
             raise UserError(f"`labels` must differ from each other; got {self.labels}.")
-
-    @property
-    def vocabulary_size(self) -> int:
-        """One more than the largest id."""
-        return FIRST_LABEL_ID + len(self.labels)
-
-    @property
-    def hash(self) -> str:
-        """The sha256, in hexadecimal, of the labels."""
-        return hashlib.sha256(json.dumps(["labels", *self.labels]).encode()).hexdigest()
+        self.vocabulary_size: int = FIRST_LABEL_ID + len(self.labels)
+        content = json.dumps(["labels", *self.labels])
+        self.hash: str = hashlib.sha256(content.encode()).hexdigest()
 
     def tokenize(self, strings: Any) -> tf.RaggedTensor:
         """Returns the id of each label as a `tf.RaggedTensor` [B, 1]."""
@@ -111,8 +108,7 @@ def tokenize_corpus(
         tokenizers: The tokenizer of all columns, or a mapping from each column to its tokenizer;
             that of a column `label` is a `LabelIndex`.
         directory: Directory of the caches. It is created if it does not exist.
-        keep_text: Boolean. Whether to keep the text, for batches with `samplers`. Defaults to
-            False.
+        keep_text: Whether to keep the text, for batches with `samplers`.
         progress: A function that is called now and then with the number of examples so far.
 
     Raises:
@@ -120,8 +116,7 @@ def tokenize_corpus(
             different special ids, or if `directory` cannot be written.
         OSError: If the disk is full. Nothing but an empty lock file is left behind.
     """
-    by_column = _find_tokenizers(corpus, tokenizers)
-    special_ids = _find_special_ids(by_column)
+    by_column, special_ids = _find_tokenizers(corpus, tokenizers)
     fingerprint = corpus.fingerprint()
     parts = {
         "format": FORMAT,
@@ -131,36 +126,35 @@ def tokenize_corpus(
     }
     key = hashlib.sha256(json.dumps(parts).encode()).hexdigest()
     path = pathlib.Path(directory) / key
-    cache = _open(path, key, logging.DEBUG)
-    if cache is not None:
+    if (cache := _open(path, key, logging.DEBUG)) is not None:
         return cache
     _make_directory(path.parent)
     with _lock(path.with_suffix(".lock")):
         # Another process may have built it while this one waited.
-        cache = _open(path, key, logging.WARNING)
-        if cache is None:
-            _remove_leftovers(path)
-            with _full_disk_explained(path.parent), atomic_directory(path) as temporary:
-                sizes = {name: each.vocabulary_size for name, each in by_column.items()}
-                with CacheWriter(temporary, sizes, special_ids, keep_text) as writer:
-                    for columns in _tokenized_chunks(corpus, list(by_column.values())):
-                        writer.append(columns)
-                        if progress is not None:
-                            progress(writer.examples)
-                    if writer.examples == 0:
-                        raise UserError("no examples.", where=corpus.name, fix=NO_EXAMPLES_FIX)
-                    writer.finish(key)
-                if corpus.fingerprint() != fingerprint:
-                    problem = "changed while it was being tokenized."
-                    fix = "Run again when its files are complete."
-                    raise UserError(problem, where=corpus.name, fix=fix)
-            cache = TokenCache(path)
-    return cache
+        if (cache := _open(path, key, logging.WARNING)) is not None:
+            return cache
+        _remove_leftovers(path)
+        with _full_disk_explained(path.parent), atomic_directory(path) as temporary:
+            sizes = {name: each.vocabulary_size for name, each in by_column.items()}
+            with CacheWriter(temporary, sizes, special_ids, keep_text) as writer:
+                for columns in _tokenized_chunks(corpus, list(by_column.values())):
+                    writer.append(columns)
+                    if progress is not None:
+                        progress(writer.examples)
+                if writer.examples == 0:
+                    raise UserError("no examples.", where=corpus.name, fix=NO_EXAMPLES_FIX)
+                writer.finish(key)
+            if corpus.fingerprint() != fingerprint:
+                problem = "changed while it was being tokenized."
+                fix = "Run again when its files are complete."
+                raise UserError(problem, where=corpus.name, fix=fix)
+        return TokenCache(path)
 
 
 def _find_tokenizers(
     corpus: Corpus, tokenizers: ColumnTokenizer | Mapping[str, ColumnTokenizer]
-) -> dict[str, ColumnTokenizer]:
+) -> tuple[dict[str, ColumnTokenizer], SpecialIds]:
+    """Returns the tokenizer of each column, and the special ids that those of texts share."""
     if not isinstance(tokenizers, Mapping):
         tokenizers = dict.fromkeys(corpus.columns, tokenizers)
     if "label" in corpus.columns and not isinstance(tokenizers.get("label"), LabelIndex):
@@ -171,19 +165,15 @@ def _find_tokenizers(
     if set(tokenizers) != set(corpus.columns):
         columns = list(corpus.columns)
         raise UserError(f"`tokenizers` must have the columns {columns}; got {sorted(tokenizers)}.")
-    return {column: tokenizers[column] for column in corpus.columns}
-
-
-def _find_special_ids(tokenizers: Mapping[str, ColumnTokenizer]) -> SpecialIds:
-    """Returns the special ids that the tokenizers of all texts share."""
-    found = {
-        name: getattr(tokenizer, "special_ids", SpecialIds())
-        for name, tokenizer in tokenizers.items()
-        if name != "label"
+    by_column = {column: tokenizers[column] for column in corpus.columns}
+    special_ids = {
+        column: getattr(tokenizer, "special_ids", SpecialIds())
+        for column, tokenizer in by_column.items()
+        if column != "label"
     }
-    if len(set(found.values())) > 1:
-        raise UserError(f"`tokenizers` must have the same special ids; got {found}.")
-    return next(iter(found.values()))
+    if len(set(special_ids.values())) > 1:
+        raise UserError(f"`tokenizers` must have the same special ids; got {special_ids}.")
+    return by_column, next(iter(special_ids.values()))
 
 
 def _open(path: pathlib.Path, key: str, log_level: int) -> TokenCache | None:
@@ -247,11 +237,9 @@ def _full_disk_explained(directory: pathlib.Path) -> Iterator[None]:
 
 
 def _tokenized_chunks(corpus: Corpus, tokenizers: Sequence[ColumnTokenizer]) -> Iterator[_Chunk]:
-    """Yields the corpus' chunks in order, tokenized in as many threads as there are cores.
-
-    TensorFlow's operations run outside Python's global lock. Unlike in a `tf.data.Dataset`, an
-    error of the corpus keeps its type.
-    """
+    """Yields the corpus' chunks in order, tokenized in as many threads as there are cores."""
+    # TensorFlow's operations run outside Python's global lock. Unlike in a `tf.data.Dataset`, an
+    # error of the corpus keeps its type.
     cores = len(available_cores())
     pending: collections.deque[concurrent.futures.Future[_Chunk]] = collections.deque()
     with concurrent.futures.ThreadPoolExecutor(cores) as pool:

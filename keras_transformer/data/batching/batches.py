@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_transformer._utils import checks
-from keras_transformer._utils.errors import UserError
+from keras_transformer._utils.errors import ArgumentError, UserError
 from keras_transformer.data.batching.buckets import Bucket
 from keras_transformer.data.token_cache import TokenCache
 from keras_transformer.text import SpecialIds
@@ -23,15 +23,8 @@ def shuffled(count: int, *key: int | str) -> np.ndarray:
 
     The numbers are sorted by as many draws of the generator Philox4x64-10 (Salmon et al. 2011,
     "Parallel random numbers: as easy as 1, 2, 3"). NumPy guarantees that the raw draws of a bit
-    generator never change; it does not guarantee that for `Generator.permutation`.
-
-    Args:
-        count: Integer. Number of numbers.
-        *key: Integers and strings: seed, purpose, epoch and so on. Different keys give independent
-            orders.
-
-    >>> sorted(shuffled(5, 2026, "example")) == [0, 1, 2, 3, 4]
-    True
+    generator never change; it does not guarantee that for `Generator.permutation`. Different keys
+    (seed, purpose, epoch and so on) give independent orders.
     """
     digest = hashlib.sha256(json.dumps(key).encode()).digest()
     generator = np.random.Philox(key=int.from_bytes(digest[:16], "little"))
@@ -118,16 +111,11 @@ class BatchReport:
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """Contents of the batches of one epoch: `plan[n]` is for batch n.
-
-    Args:
-        batches: Number of batches.
-        describe: Function of a batch's number that returns its contents.
-        pools: For bucketed batches, the examples of each bucket in the order of the batches.
-    """
+    """Contents of the batches of one epoch: `plan[n]` is for batch n."""
 
     batches: int
     describe: Callable[[int], Any]
+    #: For bucketed batches, the examples of each bucket in the order of the batches.
     pools: Sequence[np.ndarray] = ()
 
     def __len__(self) -> int:
@@ -165,7 +153,7 @@ class Batches(abc.ABC):
 
     Args:
         cache: A `TokenCache` with the columns that the subclass names in `columns`.
-        seed: Integer from 0 to 2**64 - 1. Seed of the order.
+        seed: Seed of the order, from 0 to 2**64 - 1.
     """
 
     #: Columns of the cache that the batches need.
@@ -187,10 +175,7 @@ class Batches(abc.ABC):
 
     @property
     def padding_values(self) -> Any:
-        """The values of rows that only fill a batch, in the structure of `element_spec`.
-
-        By default the padding id for matrices, and 0 for vectors.
-        """
+        """Values of rows that only fill a batch: by default padding for matrices, 0 for vectors."""
         padding = self.special_ids.padding
         return tf.nest.map_structure(
             lambda spec: padding if spec.shape.rank == 2 else 0, self.element_spec
@@ -221,10 +206,7 @@ class Batches(abc.ABC):
         return self._plans(checks.require_integer("epoch", epoch, minimum=0))
 
     def fingerprint(self) -> str:
-        """Returns a hash of everything that the batches depend on.
-
-        Store it with a checkpoint: another fingerprint means other batches.
-        """
+        """Returns a hash of everything that the batches depend on, to store with checkpoints."""
         parts = [type(self).__name__, self.cache.key, self.seed, self.settings()]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
@@ -262,18 +244,16 @@ class Batches(abc.ABC):
         """Returns a `tf.data.Dataset` of batches, for `model.fit` or a custom loop.
 
         Args:
-            start: Epoch and number of the first batch. Defaults to (0, 0).
-            epochs: Integer. Number of epochs, including the rest of the epoch of `start`. Defaults
-                to no end; then give `fit` the argument `steps_per_epoch=len(batches)`.
-            worker: Integer. Number of this worker, from 0. Defaults to 0.
-            workers: Integer. Number of workers that share each batch; see `part`. Defaults to 1.
-            replicas: Integer. Number of devices of each worker. Each batch is yielded in as many
-                parts, one after the other, as `tf.distribute` expects them. Defaults to 1.
+            start: Epoch and number of the first batch.
+            epochs: Number of epochs, including the rest of the epoch of `start`. Default: no end;
+                then give `fit` the argument `steps_per_epoch=len(batches)`.
+            worker: Number of this worker, from 0.
+            workers: Number of workers that share each batch, as in `part`.
+            replicas: Number of devices of each worker. Each batch is yielded in as many parts, one
+                after the other, as `tf.distribute` expects them.
         """
         if not isinstance(start, tuple | list) or len(start) != 2:
-            raise UserError(
-                f"`start` must be an epoch and a number, such as (0, 0); got {start!r}."
-            )
+            raise ArgumentError("start", "an epoch and a number, such as (0, 0)", start)
         epoch = checks.require_integer("epoch of start", start[0], minimum=0)
         number = checks.require_integer("number of start", start[1], minimum=0)
         self._require_worker(worker, workers)

@@ -1,4 +1,4 @@
-"""Base of the batches with one example per row, in the shapes of a bucket table."""
+"""Batches with one example per row, in the shapes of a bucket table: a class for each task."""
 
 import hashlib
 import itertools
@@ -12,6 +12,7 @@ import tensorflow as tf
 from keras_transformer._utils import checks
 from keras_transformer._utils.errors import UserError
 from keras_transformer.data.batching.batches import (
+    IDS,
     Batches,
     BatchReport,
     BucketReport,
@@ -19,37 +20,22 @@ from keras_transformer.data.batching.batches import (
     shuffled,
 )
 from keras_transformer.data.batching.buckets import BucketTable
+from keras_transformer.data.corpora.conllu import ConlluCorpus
 from keras_transformer.data.token_cache import (
     TokenCache,
     TokenColumn,
     concatenated_ranges,
     require_token_ids,
 )
-from keras_transformer.text import SpecialIds
+from keras_transformer.data.tokenization import FIRST_LABEL_ID
+from keras_transformer.text import NO_HEAD, SpecialIds, Tokenizer, number_words
 
 #: A function of strings `[B]` and a seed that returns a `tf.RaggedTensor` of ids `[B, None]`.
 Sampler: TypeAlias = Callable[..., tf.RaggedTensor]
 
 
-class SampledColumn:
-    """Ids `[examples, None]` that were made for a batch, with the interface of a `TokenColumn`."""
-
-    def __init__(self, ragged: tf.RaggedTensor) -> None:
-        self._ids = ragged.values.numpy()
-        self._offsets = ragged.row_splits.numpy()
-
-    def spans(self, examples: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Returns where each example's ids begin, and their numbers."""
-        begins = self._offsets[examples]
-        return begins, self._offsets[examples + 1] - begins
-
-    def gather(self, begins: np.ndarray, counts: np.ndarray) -> np.ndarray:
-        """Returns `counts[i]` ids from index `begins[i]`, for all i, one after the other."""
-        return self._ids[concatenated_ranges(begins, counts)]
-
-
 def write_sequences(
-    column: TokenColumn | SampledColumn,
+    column: TokenColumn,
     examples: np.ndarray,
     firsts: np.ndarray,
     counts: np.ndarray,
@@ -68,6 +54,14 @@ def write_sequences(
     flat = matrix.reshape(-1)
     flat[concatenated_ranges(positions, id_counts)] = column.gather(begins + firsts, id_counts)
     flat[(positions + id_counts)[has_end]] = end_id
+
+
+def write_rows(
+    values: np.ndarray, begins: np.ndarray, counts: np.ndarray, rows: np.ndarray, matrix: np.ndarray
+) -> None:
+    """Writes `counts[i]` values from index `begins[i]` to the beginning of row `rows[i]`."""
+    cells = concatenated_ranges(rows * matrix.shape[1], counts)
+    matrix.reshape(-1)[cells] = values[concatenated_ranges(begins, counts)]
 
 
 def decoder_inputs(
@@ -96,22 +90,19 @@ _FITTING = 0.9
 def measure_headroom(cache: TokenCache, samplers: Mapping[str, Sampler]) -> tuple[float, ...]:
     """Returns the `headroom` of each column with which nine in ten samples fit.
 
-    The same cache and samplers give the same headroom.
-
     Args:
         cache: A `TokenCache` with its text.
         samplers: A mapping from columns to samplers, as in `BucketedBatches`. Other columns get 1.
     """
     examples = np.unique(np.linspace(0, len(cache) - 1, _EXAMPLES).astype(np.int64))
-
-    def measure(name: str, column: TokenColumn) -> float:
-        if name not in samplers:
-            return 1.0
-        _, usual = column.spans(examples)
-        sampled = samplers[name](tf.constant(column.texts(examples)), seed=0).row_lengths().numpy()
-        return max(1.0, float(np.quantile(sampled / np.maximum(usual, 1), _FITTING)))
-
-    return tuple(measure(name, column) for name, column in cache.sequence_columns.items())
+    headroom = dict.fromkeys(cache.sequence_columns, 1.0)
+    for name in headroom.keys() & samplers:
+        column = cache.columns[name]
+        texts = tf.constant(column.texts(examples))
+        sampled = samplers[name](texts, seed=0).row_lengths().numpy()
+        usual = np.maximum(column.spans(examples)[1], 1)
+        headroom[name] = max(1.0, float(np.quantile(sampled / usual, _FITTING)))
+    return tuple(headroom.values())
 
 
 class BucketedBatches(Batches):
@@ -124,15 +115,12 @@ class BucketedBatches(Batches):
     Args:
         cache: A `TokenCache` with the columns that the subclass names in `columns`.
         table: A `BucketTable`, for example `choose_buckets(cache)`.
-        seed: Integer from 0 to 2**64 - 1. Seed of the order.
+        seed: Seed of the order, from 0 to 2**64 - 1.
         samplers: A mapping from columns to functions that segment texts anew for each batch, for
             subword regularization (Kudo 2018). A function takes strings `[B]` and a seed, like a
             tokenizer's `sample`. Samplers need a cache with its text, and a table with `headroom`
             (see `measure_headroom`); a sample that is too long for its row is not used. The
             fingerprint contains the columns with a sampler, not what the sampler does.
-
-    Raises:
-        UserError: If the table leaves no example.
     """
 
     def __init__(
@@ -181,41 +169,32 @@ class BucketedBatches(Batches):
         index, examples = self.plan(epoch)[number]
         bucket = self.table[index]
         matrices = []
-        rows = np.arange(len(examples))
         columns = self.cache.sequence_columns.items()
         for (name, column), length in zip(columns, bucket.lengths, strict=True):
             matrix = np.full((bucket.rows, length), self.special_ids.padding, np.int32)
-            self._write_rows(column, examples, rows, matrix)
+            positions = np.arange(len(examples)) * length
+            counts = np.minimum(column.spans(examples)[1] + 1, length)
+            firsts, end_id = np.zeros_like(examples), self.special_ids.end
+            write_sequences(column, examples, firsts, counts, positions, matrix, end_id)
             if name in self._samplers:
                 key = json.dumps([self.seed, "sample", epoch, number, name]).encode()
                 seed = int.from_bytes(hashlib.sha256(key).digest()[:4], "little") >> 1
-                ragged = self._samplers[name](tf.constant(column.texts(examples)), seed)
-                require_token_ids(
-                    f"The sampler of column {name!r}",
-                    ragged.values.numpy(),
-                    column.vocabulary_size,
-                    self.special_ids,
-                    fix="Give a sampler of the tokenizer of the cache.",
-                )
-                sampled = SampledColumn(ragged)
-                fitting = rows[sampled.spans(rows)[1] < length]
-                matrix[fitting] = self.special_ids.padding
-                self._write_rows(sampled, fitting, fitting, matrix)
+                self._write_samples(name, column.texts(examples), seed, matrix)
             matrices.append(matrix)
         return examples, matrices
 
-    def _write_rows(
-        self,
-        column: TokenColumn | SampledColumn,
-        examples: np.ndarray,
-        rows: np.ndarray,
-        matrix: np.ndarray,
-    ) -> None:
-        """Writes one sequence per row, cut to the length of the matrix."""
-        length = matrix.shape[1]
-        counts = np.minimum(column.spans(examples)[1] + 1, length)
-        firsts, end_id = np.zeros_like(examples), self.special_ids.end
-        write_sequences(column, examples, firsts, counts, rows * length, matrix, end_id)
+    def _write_samples(self, name: str, texts: list[bytes], seed: int, matrix: np.ndarray) -> None:
+        """Replaces the rows of a matrix by samples that fit into them."""
+        ragged = self._samplers[name](tf.constant(texts), seed)
+        ids, splits = ragged.values.numpy(), ragged.row_splits.numpy()
+        origin, fix = f"The sampler of column {name!r}", "Give a sampler of the cache's tokenizer."
+        vocabulary_size = self.cache.columns[name].vocabulary_size
+        require_token_ids(origin, ids, vocabulary_size, self.special_ids, fix)
+        counts = np.diff(splits)
+        rows = np.flatnonzero(counts < matrix.shape[1])
+        matrix[rows] = self.special_ids.padding
+        write_rows(ids, splits[rows], counts[rows], rows, matrix)
+        matrix[rows, counts[rows]] = self.special_ids.end
 
     def _decoder_inputs(self, labels: np.ndarray, examples: np.ndarray) -> np.ndarray:
         """Returns the decoder's inputs for labels of which each row is one example."""
@@ -279,3 +258,157 @@ class BucketedBatches(Batches):
             return index, pools[index][last - rows : last]
 
         return Plan(len(self), describe, pools)
+
+
+class PairBatches(BucketedBatches):
+    """Batches of a corpus with the columns `source` and `target`.
+
+    A batch is `({"source": [B, S], "target": [B, T]}, labels [B, T])`, all `int32`: `source` is the
+    ids and the end id, `target` the start id and the ids, `labels` the ids and the end id.
+
+    >>> import tempfile
+    >>> from keras_transformer.data import MemoryCorpus, choose_buckets, tokenize_corpus
+    >>> from keras_transformer.text import ByteTokenizer
+    >>> corpus = MemoryCorpus([("ja", "yes"), ("nein", "no")])
+    >>> cache = tokenize_corpus(corpus, ByteTokenizer(), tempfile.mkdtemp())
+    >>> batches = PairBatches(cache, choose_buckets(cache, max_buckets=1), seed=1)
+    >>> inputs, labels = batches.batch(epoch=0, number=0)
+    >>> inputs["source"].shape, inputs["target"].shape, labels.shape
+    ((2, 5), (2, 4), (2, 4))
+    """
+
+    columns: tuple[str, ...] = ("source", "target")
+    element_spec: Any = {"source": IDS, "target": IDS}, IDS
+
+    def batch(self, epoch: int, number: int) -> Any:
+        examples, (source, labels) = self._make_rows(epoch, number)
+        return {"source": source, "target": self._decoder_inputs(labels, examples)}, labels
+
+
+class LabeledBatches(BucketedBatches):
+    """Batches of a corpus with the columns `text` and `label`.
+
+    A batch is `({"source": [B, S]}, labels [B], weights [B])`: `source` is the ids and the end id,
+    `labels` are the numbers of the classes, `int32`, and `weights`, which `model.fit` and every
+    Keras loss use, are 1.0 for texts and 0.0 for rows that only fill the batch.
+
+    The tokenizer of the cache's column `label` is a `LabelIndex`.
+    """
+
+    columns: tuple[str, ...] = ("text", "label")
+    element_spec: Any = (
+        {"source": IDS},
+        *(tf.TensorSpec([None], dtype) for dtype in (tf.int32, tf.float32)),
+    )
+
+    def batch(self, epoch: int, number: int) -> Any:
+        examples, (source,) = self._make_rows(epoch, number)
+        column = self.cache.columns["label"]
+        labels = np.zeros(len(source), np.int32)
+        labels[: len(examples)] = column.gather(*column.spans(examples)) - np.int32(FIRST_LABEL_ID)
+        weights = (np.arange(len(source)) < len(examples)).astype(np.float32)
+        return {"source": source}, labels, weights
+
+
+class DocumentBatches(BucketedBatches):
+    """Batches of a corpus with the column `text`. `PackedBatches` contain less padding.
+
+    A batch is `({"target": [B, T]}, labels [B, T])`, both `int32`: `target` is the start id and the
+    ids, `labels` the ids and the end id.
+    """
+
+    columns: tuple[str, ...] = ("text",)
+    element_spec: Any = {"target": IDS}, IDS
+
+    def batch(self, epoch: int, number: int) -> Any:
+        examples, (labels,) = self._make_rows(epoch, number)
+        return {"target": self._decoder_inputs(labels, examples)}, labels
+
+
+_CHUNK = 2048  # trees that are processed together
+
+
+class TreeBatches(PairBatches):
+    """Batches of pairs with the dependency trees of their sources.
+
+    A batch is that of `PairBatches` with two more inputs for a `Transformer` with `tree_positions`:
+    `"source_words"` `[B, S]` has for each source token the number of its word, from 1, and 0 for
+    the end id and padding; `"source_heads"` `[B, S]` has for each word the number of its head, 0
+    for the root, and `NO_HEAD` for padding (a word has at least one token, so that S is enough). If
+    a sentence is truncated, the missing words and all words that depend on them are in no tree.
+
+    Args:
+        cache: The `TokenCache` of the corpus.
+        table: A `BucketTable`.
+        corpus: The `ConlluCorpus` of the cache. Its trees are read once, by the constructor.
+        tokenizer: The tokenizer of its sources.
+        seed: Seed of the order, from 0 to 2**64 - 1.
+        samplers: Functions that segment texts anew, by column, as in `BucketedBatches`.
+    """
+
+    def __init__(
+        self,
+        cache: TokenCache,
+        table: BucketTable,
+        corpus: ConlluCorpus,
+        tokenizer: Tokenizer,
+        *,
+        seed: int,
+        samplers: Mapping[str, Sampler] | None = None,
+    ) -> None:
+        super().__init__(cache, table, seed=seed, samplers=samplers)
+        self._tokenizer = tokenizer
+        heads = [np.zeros(0, np.int32)]
+        sizes = [tf.RaggedTensor.from_row_splits(tf.zeros(0, tf.int32), [0])]
+        all_trees = corpus.trees()
+        while trees := list(itertools.islice(all_trees, _CHUNK)):
+            words = tf.RaggedTensor.from_row_lengths(  # pyright: ignore
+                [word for tree in trees for word in tree.words], [len(t.words) for t in trees]
+            )
+            sizes.append(tokenizer.word_sizes(words))
+            heads.append(np.array([head for tree in trees for head in tree.heads], np.int32))
+        all_sizes = tf.concat(sizes, axis=0)
+        self._require_trees_of_cache(all_sizes)
+        self._heads, self._sizes = np.concatenate(heads), all_sizes.values.numpy()
+        self._splits = all_sizes.row_splits.numpy()
+
+    element_spec: Any = (
+        dict.fromkeys(["source", "target", "source_words", "source_heads"], IDS),
+        IDS,
+    )
+
+    @property
+    def padding_values(self) -> Any:
+        inputs, labels = super().padding_values
+        return {**inputs, "source_words": 0, "source_heads": NO_HEAD}, labels
+
+    def batch(self, epoch: int, number: int) -> Any:
+        inputs, labels = super().batch(epoch, number)
+        _, examples = self.plan(epoch)[number]
+        rows, length = inputs["source"].shape
+        heads = np.full((rows, length), NO_HEAD, np.int32)
+        sizes = np.zeros((rows, length), np.int32)
+        begins = self._splits[examples]
+        counts = np.minimum(self._splits[examples + 1] - begins, length)
+        for values, matrix in ((self._heads, heads), (self._sizes, sizes)):
+            write_rows(values, begins, counts, np.arange(len(examples)), matrix)
+        words = number_words(self._tokenizer, inputs["source"], tf.constant(sizes)).numpy()
+        return {**inputs, "source_words": words, "source_heads": heads}, labels
+
+    def _require_trees_of_cache(self, sizes: tf.RaggedTensor) -> None:
+        """Raises if the words of a tree have more or less text than the tokens of its example."""
+        column, token_sizes = self.cache.columns["source"], self._tokenizer.token_sizes
+        is_same = int(sizes.nrows()) == len(self.cache)
+        for first in range(0, len(self.cache) if is_same else 0, _CHUNK):
+            examples = np.arange(first, min(first + _CHUNK, len(self.cache)))
+            begins, counts = column.spans(examples)
+            ids = column.gather(begins, counts)
+            is_same &= len(ids) == 0 or ids.max() < len(token_sizes)
+            if not is_same:
+                break
+            of_tokens = tf.RaggedTensor.from_row_lengths(token_sizes[ids], counts)
+            of_words = sizes[first : first + _CHUNK]
+            is_same &= np.array_equal(tf.reduce_sum(of_tokens, 1), tf.reduce_sum(of_words, 1))
+        if not is_same:
+            fix = "Give the corpus of the cache, and the tokenizer of its sources."
+            raise UserError("The trees do not match the tokens of `cache`.", fix=fix)

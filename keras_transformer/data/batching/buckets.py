@@ -1,9 +1,10 @@
 """Shapes of batches, chosen by the lengths of the examples so that there is little padding."""
 
 import dataclasses
+import functools
 import itertools
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -11,16 +12,19 @@ from keras_transformer._utils import checks
 from keras_transformer._utils.errors import ArgumentError, UserError
 from keras_transformer.data.token_cache import TokenCache
 
+#: Factor of all columns, or one for each.
+Headroom: TypeAlias = float | tuple[float, ...]
+
 #: Actions for examples that no bucket holds.
 LENGTH_ACTIONS = ("skip", "truncate")
 
 
 @dataclasses.dataclass(frozen=True)
 class Bucket:
-    """One shape of batches: a number of rows, and a padded length for each column.
+    """One shape of batches.
 
     Args:
-        rows: Integer. Number of examples in a batch.
+        rows: Number of examples in a batch.
         lengths: Padded length of each column in tokens, with the end (or start) token.
     """
 
@@ -58,10 +62,10 @@ class BucketTable:
             the others hold.
         too_long: Action for an example that the last bucket does not hold. `"skip"` leaves it out;
             `"truncate"` cuts it to the lengths of the last bucket, without an end token, so that
-            the model does not learn to stop in the middle. Defaults to `"skip"`.
+            the model does not learn to stop in the middle.
         headroom: Factor, or one for each column, by which sequences may be longer than in the
             cache. Use more than 1 with samplers, whose segmentations are longer. No sequence
-            becomes too long because of it. Defaults to 1.
+            becomes too long because of it.
 
     >>> table = BucketTable((Bucket(rows=8, lengths=(4, 4)), Bucket(rows=4, lengths=(6, 9))))
     >>> table.assign(np.array([[2, 3], [3, 4], [1, 9]]))
@@ -72,7 +76,7 @@ class BucketTable:
 
     buckets: tuple[Bucket, ...]
     too_long: str = "skip"
-    headroom: float | tuple[float, ...] = 1.0
+    headroom: Headroom = 1.0
 
     def __post_init__(self) -> None:
         checks.require_choice("too_long", self.too_long, LENGTH_ACTIONS)
@@ -80,11 +84,10 @@ class BucketTable:
         if not self.buckets:
             raise UserError("`buckets` must have at least one bucket; got none.")
         last = self.buckets[-1]
-        for bucket in self.buckets:
+        for bucket, following in itertools.pairwise((*self.buckets, last)):
             if len(bucket.lengths) != len(last.lengths) or not last.holds(bucket):
                 got = f"the lengths {bucket.lengths}, and {last.lengths} at the end"
                 raise UserError(f"`buckets` must end with one that holds the others; got {got}.")
-        for bucket, following in itertools.pairwise(self.buckets):
             if bucket.row_slots > following.row_slots:
                 got = f"{bucket.lengths} before {following.lengths}"
                 raise UserError(f"`buckets` must be sorted by the sum of their lengths; got {got}.")
@@ -101,8 +104,7 @@ class BucketTable:
     def assign(self, lengths: np.ndarray) -> np.ndarray:
         """Returns the index of each example's bucket; -1 for examples that are skipped.
 
-        Args:
-            lengths: Numbers of ids without the end token, `[examples, columns]`.
+        `lengths` are numbers of ids without the end token, `[examples, columns]`.
         """
         needed = needed_lengths(lengths, self.headroom, self[-1].lengths)
         rest = -1 if self.too_long == "skip" else len(self) - 1
@@ -118,12 +120,8 @@ class BucketTable:
         return next((other for other in following if self[other].holds(self[index])), None)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the table in JSON's types, for `from_config`."""
-        return {
-            "buckets": [{"rows": b.rows, "lengths": list(b.lengths)} for b in self.buckets],
-            "too_long": self.too_long,
-            "headroom": list(self.headroom) if isinstance(self.headroom, tuple) else self.headroom,
-        }
+        """Returns the table as a dictionary for JSON and `from_config`."""
+        return dataclasses.asdict(self)
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> "BucketTable":
@@ -133,22 +131,17 @@ class BucketTable:
 
 
 def needed_lengths(
-    lengths: np.ndarray, headroom: float | tuple[float, ...], longest: int | Sequence[int]
+    lengths: np.ndarray, headroom: Headroom, longest: int | Sequence[int]
 ) -> np.ndarray:
-    """Returns the padded length that each sequence needs, with the end token.
+    """Returns the padded lengths that sequences of `lengths` ids need, with the end token.
 
-    Args:
-        lengths: Numbers of ids without the end token, `[examples, columns]`.
-        headroom: See `BucketTable`.
-        longest: Largest length, one number or one for each column. A sequence that fits without
-            headroom gets at most this length.
+    A sequence that fits into `longest`, one number or one a column, without headroom gets no more.
     """
-    without_headroom = np.asarray(lengths) + 1
     needed = np.ceil(np.asarray(lengths) * np.asarray(headroom)).astype(np.int64) + 1
-    return np.where(without_headroom <= longest, np.minimum(needed, longest), needed)
+    return np.where(np.asarray(lengths) < longest, np.minimum(needed, longest), needed)
 
 
-def require_headroom(headroom: Any) -> float | tuple[float, ...]:
+def require_headroom(headroom: Any) -> Headroom:
     """Returns `headroom`, a factor of at least 1 or several, as a `float` or a tuple of them."""
     is_sequence = isinstance(headroom, list | tuple)
     factors = tuple(headroom) if is_sequence else (headroom,)
@@ -186,14 +179,13 @@ def choose_buckets(
 
     Args:
         cache: A `TokenCache`.
-        tokens: Integer. Maximum tokens per batch, padding included: its rows times its longest
-            column, as `--max-tokens` in fairseq. Defaults to 4,096, as in fairseq's examples.
-        max_length: Integer. Maximum length of a sequence, with the end token. Defaults to 256.
-        too_long: `"skip"` or `"truncate"` longer sequences; see `BucketTable`. Defaults to
-            `"skip"`.
-        max_buckets: Integer. Maximum number of shapes. 20, the default, leave less than 10 %
-            padding on Multi30k, 8 leave 13 to 16 %. Use few if XLA compiles each shape.
-        headroom: Factor, or one for each column; see `BucketTable`. Defaults to 1.
+        tokens: Maximum tokens per batch, padding included: its rows times its longest column, as
+            `--max-tokens` in fairseq, whose examples have 4,096 as well.
+        max_length: Maximum length of a sequence, with the end token.
+        too_long: `"skip"` or `"truncate"` longer sequences, as in `BucketTable`.
+        max_buckets: Maximum number of shapes. 20 leave less than 10 % padding on Multi30k, 8 leave
+            13 to 16 %. Use few if XLA compiles each shape.
+        headroom: Factor, or one for each column, as in `BucketTable`.
 
     Raises:
         UserError: If every example is too long, or one row has more than `tokens` tokens.
@@ -203,7 +195,21 @@ def choose_buckets(
     checks.require_choice("too_long", too_long, LENGTH_ACTIONS)
     checks.require_positive_integer("max_buckets", max_buckets)
     factors = require_headroom(headroom)
-    examples, longest = _find_longest(cache, max_length, too_long, factors)
+    kept_lengths = functools.partial(_kept_lengths, cache, too_long, factors)
+    examples, maxima = 0, np.zeros(1, np.int64)
+    for lengths in kept_lengths(max_length):
+        examples += len(lengths)
+        maxima = np.maximum(maxima, lengths.max(axis=0, initial=0))
+    if not examples:
+        shortest = min(lengths.max(axis=1).min() + 1 for lengths in cache.iterate_lengths())
+        raise UserError(
+            f"all {len(cache)} examples are longer than {max_length} tokens with the end token; "
+            f"the shortest has {shortest}.",
+            argument="max_length",
+            related=("too_long",),
+            fix=f"Set it to at least {shortest}, or truncate long examples.",
+        )
+    longest = maxima.tolist()
     if max(longest) > tokens:
         raise UserError(
             f"a batch of {tokens} tokens cannot contain the longest sequence, which has "
@@ -212,9 +218,10 @@ def choose_buckets(
             related=("max_length",),
             fix=f"Set `tokens` to at least {max(longest)}, or `max_length` to at most {tokens}.",
         )
-    shapes = _choose_shapes(_count_cells(cache, longest, too_long, factors), longest, max_buckets)
+    candidates = [_candidate_lengths(length) for length in longest]
+    counts = _count_cells(kept_lengths(longest), candidates)
     buckets = []
-    for shape in shapes:
+    for shape in _choose_shapes(counts, candidates, max_buckets):
         rows = tokens // max(shape)
         if rows > _ROW_MULTIPLE:
             rows -= rows % _ROW_MULTIPLE
@@ -222,28 +229,15 @@ def choose_buckets(
     return BucketTable(tuple(buckets), too_long, factors)
 
 
-def _find_longest(
-    cache: TokenCache, max_length: int, too_long: str, headroom: float | tuple[float, ...]
-) -> tuple[int, tuple[int, ...]]:
-    """Returns the number of examples that are kept, and the largest length of each column."""
-    examples, shortest = 0, np.inf
-    longest = np.zeros(len(cache.sequence_columns), np.int64)
+def _kept_lengths(
+    cache: TokenCache, too_long: str, headroom: Headroom, longest: int | Sequence[int]
+) -> Iterator[np.ndarray]:
+    """Yields the lengths that the kept examples need, at most `longest`, in chunks."""
     for lengths in cache.iterate_lengths():
-        needed = needed_lengths(lengths, headroom, max_length)
-        shortest = min(shortest, lengths.max(axis=1).min() + 1)
+        needed = needed_lengths(lengths, headroom, longest)
         if too_long == "skip":
-            needed = needed[(needed <= max_length).all(axis=1)]
-        examples += len(needed)
-        longest = np.maximum(longest, needed.max(axis=0, initial=0))
-    if not examples:
-        raise UserError(
-            f"all {len(cache)} examples are longer than {max_length} tokens with the end token; "
-            f"the shortest has {shortest}.",
-            argument="max_length",
-            related=("too_long",),
-            fix=f"Set it to at least {shortest}, or truncate long examples.",
-        )
-    return examples, tuple(np.minimum(longest, max_length).tolist())
+            needed = needed[(needed <= np.asarray(longest)).all(axis=1)]
+        yield np.minimum(needed, longest)
 
 
 def _candidate_lengths(longest: int) -> np.ndarray:
@@ -253,35 +247,25 @@ def _candidate_lengths(longest: int) -> np.ndarray:
     return np.array(lengths)
 
 
-def _count_cells(
-    cache: TokenCache, longest: tuple[int, ...], too_long: str, headroom: float | tuple[float, ...]
-) -> np.ndarray:
+def _count_cells(chunks: Iterable[np.ndarray], candidates: Sequence[np.ndarray]) -> np.ndarray:
     """Returns the number of examples for each combination of candidate lengths, by column."""
-    candidates = [_candidate_lengths(length) for length in longest]
     shape = tuple(map(len, candidates))
     counts = np.zeros(shape, np.int64)
-    for lengths in cache.iterate_lengths():
-        needed = needed_lengths(lengths, headroom, longest)
-        if too_long == "skip":
-            needed = needed[(needed <= np.array(longest)).all(axis=1)]
-        cells = [
-            np.searchsorted(candidate, np.minimum(column, candidate[-1]))
-            for candidate, column in zip(candidates, needed.T, strict=True)
-        ]
-        flat = np.ravel_multi_index(cells, shape)
-        counts += np.bincount(flat, minlength=counts.size).reshape(shape)
+    for lengths in chunks:
+        cells = list(map(np.searchsorted, candidates, lengths.T))
+        cells = np.ravel_multi_index(cells, shape)
+        counts += np.bincount(cells, minlength=counts.size).reshape(shape)
     return counts
 
 
 def _choose_shapes(
-    counts: np.ndarray, longest: tuple[int, ...], max_buckets: int
+    counts: np.ndarray, candidates: Sequence[np.ndarray], max_buckets: int
 ) -> list[tuple[int, ...]]:
     """Returns up to `max_buckets` shapes, tuples of lengths, sorted by the slots of a row."""
-    candidates = [_candidate_lengths(length) for length in longest]
-    if counts.ndim == 1:  # one column: as two, the second of which has length 0
-        counts = counts[:, np.newaxis]
-        candidates.append(np.zeros(1, int))
-    costs = np.add.outer(*candidates)  # [a, b]: slots of a row of this shape
+    # One column is treated as two, the second of which has length 0.
+    first, second = [*candidates, np.zeros(1, int)][:2]
+    counts = counts.reshape(len(first), len(second))
+    costs = np.add.outer(first, second)  # [a, b]: slots of a row of this shape
     current = np.full_like(costs, costs[-1, -1])  # [i, j]: current slots of the cell's examples
     cells: list[tuple[Any, ...]] = [(costs.shape[0] - 1, costs.shape[1] - 1)]
     while len(cells) < max_buckets:
@@ -292,7 +276,7 @@ def _choose_shapes(
         cells.append(best)
         held = np.s_[: best[0] + 1, : best[1] + 1]
         current[held] = np.minimum(current[held], costs[best])
-    shapes = [(int(candidates[0][a]), int(candidates[1][b]))[: len(longest)] for a, b in cells]
+    shapes = [(int(first[a]), int(second[b]))[: len(candidates)] for a, b in cells]
     return sorted(shapes, key=lambda shape: (sum(shape), shape))
 
 

@@ -21,18 +21,12 @@ from keras_transformer.data.token_cache import TokenCache, concatenated_ranges
 
 
 def pack(counts: Sequence[int] | np.ndarray, row_length: int) -> list[tuple[tuple[int, ...], int]]:
-    """Returns which lengths share a row, so that all pieces fit into few rows.
+    """Returns which lengths share a row, and the number of such rows, so that there are few rows.
 
-    The algorithm is best fit, longest pieces first, but on the histogram of lengths instead of the
-    pieces, so that the time hardly depends on the corpus. Krell et al. 2021, "Efficient sequence
-    packing without cross-contamination", section 3.1.
-
-    Args:
-        counts: Number of pieces with n tokens, for n from 0 (ignored) to `row_length`.
-        row_length: Integer. Number of tokens that fit into a row.
-
-    Returns:
-        A list of `(lengths, rows)`: the lengths of pieces that share a row, and the number of rows.
+    There are `counts[n]` pieces with n tokens; `row_length` tokens fit into a row. The algorithm is
+    best fit, longest pieces first, but on the histogram of lengths instead of the pieces, so that
+    the time hardly depends on the corpus. Krell et al. 2021, "Efficient sequence packing without
+    cross-contamination", section 3.1.
 
     >>> pack([0, 4, 1, 2, 0], row_length=4)
     [((3, 1), 2), ((2, 1, 1), 1)]
@@ -75,10 +69,10 @@ class PackedBatches(Batches):
     are exchanged at random, and the order of the pieces in each row and of the rows is random.
 
     Args:
-        cache: A `TokenCache`.
-        row_length: Integer. Number of tokens in a row, T. Defaults to 512.
-        tokens: Integer. Maximum number of tokens per batch, padding included. Defaults to 4,096.
-        seed: Integer from 0 to 2**64 - 1. Seed of the order.
+        cache: A `TokenCache` with the column `text`.
+        row_length: Number of tokens in a row, T.
+        tokens: Maximum number of tokens per batch, padding included.
+        seed: Seed of the order, from 0 to 2**64 - 1.
     """
 
     columns: tuple[str, ...] = ("text",)

@@ -3,8 +3,8 @@
 import collections
 import dataclasses
 import datetime
+import functools
 import itertools
-import os
 import random
 import re
 import unicodedata
@@ -16,10 +16,8 @@ from babel.dates import DateTimeFormat
 
 from keras_transformer._utils.checks import require_positive_integer, require_seed
 from keras_transformer._utils.errors import UserError
-from keras_transformer._utils.files import atomic_file
-from keras_transformer._utils.types import Path
 from keras_transformer.data.builtin.registry import CorpusSplits, register_builtin, shuffled
-from keras_transformer.data.corpora.memory import MemoryCorpus
+from keras_transformer.data.corpora.corpus import MemoryCorpus
 
 STYLES = ("full", "long")
 
@@ -79,15 +77,11 @@ def find_locales() -> list[str]:
 
 
 def make_templates(identifier: str) -> dict[tuple[str, int, int], DateTemplate]:
-    """Returns the templates of a locale, by style, month and weekday (0 is Monday).
-
-    A style whose format contains a short name has no templates.
-    """
+    """Returns the templates of a locale, by style without short names, month and weekday."""
     locale = Locale.parse(identifier)
     templates: dict[tuple[str, int, int], DateTemplate] = {}
     for style, pattern in _patterns(locale).items():
-        # Literal text and names of fields alternate.
-        parts = _FIELD.split(pattern)
+        parts = _FIELD.split(pattern)  # literal text and names of fields alternate
         fields = parts[1::2]
         months = [_names(fields, datetime.date(2024, month, 1), locale) for month in range(1, 13)]
         days = [_MONDAY + datetime.timedelta(weekday) for weekday in range(7)]
@@ -106,8 +100,7 @@ def make_templates(identifier: str) -> dict[tuple[str, int, int], DateTemplate]:
 def find_ambiguous_signatures(templates: Iterable[DateTemplate]) -> set[str]:
     """Returns the signatures that have two readings, for example two months.
 
-    Two dates can be written as the same string only if their templates have the same signature. If
-    these have the same reading, too, the dates have the same day, month and year.
+    Only templates with the same signature can write two different dates as the same string.
     """
     readings: dict[str, set[object]] = collections.defaultdict(set)
     for template in templates:
@@ -166,50 +159,14 @@ _EVALUATION_SHARE = 0.05
 _MAX_FAILURES = 10_000
 
 
-@dataclasses.dataclass(frozen=True)
-class DatesCorpus:
-    """Splits of the dates corpus; `make_dates` describes the pairs.
-
-    Attributes:
-        train: Pairs for training.
-        validation: Pairs of the same locales, with dates that are not in `train` in any locale.
-        test: Likewise, with dates that are neither in `train` nor in `validation`.
-        held_out: Pairs of locales that are in no other split, with the dates of `test`. Wordings
-            that could occur in `train` are excluded.
-        locales: The locales of the first three splits.
-        held_out_locales: The locales of `held_out`.
-    """
-
-    train: MemoryCorpus
-    validation: MemoryCorpus
-    test: MemoryCorpus
-    held_out: MemoryCorpus
-    locales: tuple[str, ...]
-    held_out_locales: tuple[str, ...]
-
-    def write(self, directory: Path) -> None:
-        """Writes `train.tsv`, `validation.tsv`, `test.tsv` and `held_out.tsv`, each atomically."""
-        os.makedirs(directory, exist_ok=True)
-        for split in ("train", "validation", "test", "held_out"):
-            with atomic_file(os.path.join(directory, f"{split}.tsv")) as file:
-                file.writelines(f"{source}\t{target}\n" for source, target in getattr(self, split))
-
-
 @register_builtin("dates")
-def open_dates(training_pairs: int) -> CorpusSplits:
-    """Returns the dates corpus with two test sets: unseen dates, and unseen languages."""
-    dates = make_dates(training_pairs=training_pairs)
-    tests = {"unseen dates": dates.test, "unseen languages": dates.held_out}
-    return CorpusSplits(dates.train, dates.validation, tests)
-
-
 def make_dates(
     seed: int = 0,
     training_pairs: int = 20_000,
     validation_pairs: int = 1_000,
     test_pairs: int = 1_000,
     held_out_pairs: int = 1_000,
-) -> DatesCorpus:
+) -> CorpusSplits[MemoryCorpus]:
     """Makes the quick-start corpus, in about a second and without any download.
 
     Sources are dates from 1900 to 2099 in the `full` and `long` formats of every base locale in
@@ -218,13 +175,15 @@ def make_dates(
     two readings, in whatever locales, are left out. The same seed gives the same corpus on every
     machine with the same version of Babel.
 
+    The splits have different dates. The test "unseen dates" has the locales of the training, and
+    "unseen languages" those in `HELD_OUT_LOCALES`, without wordings that could occur in training.
+
     Args:
-        seed: Integer from 0 to 2**64 - 1. Defaults to 0.
-        training_pairs: Integer. Number of pairs in `train`, which are spread about evenly over the
-            locales. Defaults to 20,000.
-        validation_pairs: Integer. Number of pairs in `validation`. Defaults to 1,000.
-        test_pairs: Integer. Number of pairs in `test`. Defaults to 1,000.
-        held_out_pairs: Integer. Number of pairs in `held_out`. Defaults to 1,000.
+        seed: Seed of the choice of pairs, from 0 to 2**64 - 1.
+        training_pairs: Number of pairs in `train`, spread about evenly over the locales.
+        validation_pairs: Number of pairs in `validation`.
+        test_pairs: Number of pairs of the test "unseen dates".
+        held_out_pairs: Number of pairs of the test "unseen languages".
 
     >>> dates = make_dates(training_pairs=500)
     >>> len(dates.train), dates.train.columns
@@ -235,9 +194,8 @@ def make_dates(
     require_positive_integer("validation_pairs", validation_pairs)
     require_positive_integer("test_pairs", test_pairs)
     require_positive_integer("held_out_pairs", held_out_pairs)
-    locales = find_locales()
-    templates = {locale: make_templates(locale) for locale in locales}
-    training_locales = [locale for locale in locales if locale not in HELD_OUT_LOCALES]
+    templates = {locale: make_templates(locale) for locale in find_locales()}
+    training_locales = [locale for locale in templates if locale not in HELD_OUT_LOCALES]
     ambiguous = find_ambiguous_signatures(
         template for by_form in templates.values() for template in by_form.values()
     )
@@ -249,37 +207,28 @@ def make_dates(
     share = round(len(days) * _EVALUATION_SHARE)
     validation_dates, test_dates = dates[:share], dates[share : 2 * share]
     training_dates = dates[2 * share :]
-
-    def sample(
-        split: str,
-        number: int,
-        dates: Sequence[datetime.date],
-        sampled_locales: Iterable[str] = training_locales,
-        refused: Collection[str] = ambiguous,
-    ) -> MemoryCorpus:
-        pairs = _sample(generator, number, sampled_locales, dates, templates, refused)
-        return MemoryCorpus(pairs, name=f"dates, {split}")
-
-    return DatesCorpus(
-        train=sample("training", training_pairs, training_dates),
-        validation=sample("validation", validation_pairs, validation_dates),
-        test=sample("test", test_pairs, test_dates),
-        held_out=sample(
-            "held_out", held_out_pairs, test_dates, HELD_OUT_LOCALES, ambiguous | seen_in_training
-        ),
-        locales=tuple(training_locales),
-        held_out_locales=HELD_OUT_LOCALES,
+    sample = functools.partial(_sample, generator, templates)
+    usual = training_locales, ambiguous
+    unusual = HELD_OUT_LOCALES, ambiguous | seen_in_training
+    return CorpusSplits(
+        train=sample("training", training_pairs, training_dates, *usual),
+        validation=sample("validation", validation_pairs, validation_dates, *usual),
+        tests={
+            "unseen dates": sample("test", test_pairs, test_dates, *usual),
+            "unseen languages": sample("held_out", held_out_pairs, test_dates, *unusual),
+        },
     )
 
 
 def _sample(
     generator: random.Random,
-    number: int,
-    locales: Iterable[str],
-    dates: Sequence[datetime.date],
     templates: Mapping[str, Mapping[tuple[str, int, int], DateTemplate]],
+    split: str,
+    number: int,
+    dates: Sequence[datetime.date],
+    locales: Iterable[str],
     refused: Collection[str],
-) -> list[tuple[str, str]]:
+) -> MemoryCorpus:
     """Returns `number` pairs with different sources; the locales take turns."""
     locales = shuffled(locales, generator)
     turns = itertools.cycle(locales)
@@ -301,4 +250,4 @@ def _sample(
             if source not in pairs:
                 pairs[source] = date.isoformat()
                 failures = 0
-    return list(pairs.items())
+    return MemoryCorpus(pairs.items(), name=f"dates, {split}")

@@ -1,12 +1,11 @@
 """The built-in recall corpus: a value must be recalled by its key over a known distance."""
 
-import dataclasses
 import random
 import string
 
 from keras_transformer._utils.checks import require_positive_integer, require_seed
 from keras_transformer.data.builtin.registry import CorpusSplits, register_builtin, shuffled
-from keras_transformer.data.corpora.memory import MemoryCorpus
+from keras_transformer.data.corpora.corpus import MemoryCorpus
 
 #: Smallest and largest distance in training and validation.
 TRAINED_DISTANCES = (8, 32)
@@ -20,32 +19,10 @@ _PAIR_LENGTH = 3
 _PAIRS = 3
 
 
-@dataclasses.dataclass(frozen=True)
-class RecallCorpus:
-    """Splits of the recall corpus; `make_recall` describes the examples.
-
-    Attributes:
-        train: Examples for training, at distances in the range `TRAINED_DISTANCES`.
-        validation: Likewise, none of them in `train`.
-        tests: For each of `TEST_DISTANCES`, examples of exactly this distance, in no other split.
-    """
-
-    train: MemoryCorpus
-    validation: MemoryCorpus
-    tests: dict[int, MemoryCorpus]
-
-
 @register_builtin("recall")
-def open_recall(training_pairs: int) -> CorpusSplits:
-    """Returns the recall corpus with a test set for each distance."""
-    recall = make_recall(training_pairs=training_pairs)
-    tests = {f"distance_{distance}": corpus for distance, corpus in recall.tests.items()}
-    return CorpusSplits(recall.train, recall.validation, tests)
-
-
 def make_recall(
     seed: int = 0, training_pairs: int = 20_000, validation_pairs: int = 500, test_pairs: int = 200
-) -> RecallCorpus:
+) -> CorpusSplits[MemoryCorpus]:
     """Makes the recall corpus, in about a second and without any download.
 
     A source such as "caB3BeH7HxqD1Dvhwz?H" assigns values (digits) to three keys (capitals on both
@@ -56,16 +33,18 @@ def make_recall(
     Turing Machines", section 4.3, with a controlled distance: the encoder must connect pair and
     question by a state, by windows that are wide enough, or by attention.
 
-    The same seed gives the same corpus on every machine.
+    Training and validation have the range of `TRAINED_DISTANCES`; there is a test for each of
+    `TEST_DISTANCES`. No example is in two splits. The same seed gives the same corpus on every
+    machine.
 
     Args:
-        seed: Integer from 0 to 2**64 - 1. Defaults to 0.
-        training_pairs: Integer. Number of examples in `train`. Defaults to 20,000.
-        validation_pairs: Integer. Number of examples in `validation`. Defaults to 500.
-        test_pairs: Integer. Number of examples of each distance in `tests`. Defaults to 200.
+        seed: Seed of the examples, from 0 to 2**64 - 1.
+        training_pairs: Number of examples in `train`.
+        validation_pairs: Number of examples in `validation`.
+        test_pairs: Number of examples in each of `tests`, such as "distance_8".
 
     >>> recall = make_recall(training_pairs=100)
-    >>> source, target = list(recall.tests[64])[0]
+    >>> source, target = list(recall.tests["distance_64"])[0]
     >>> recall_distance(source), source[source.index(source[-1]) + 1] == target
     (64, True)
     """
@@ -86,22 +65,18 @@ def make_recall(
                 examples.append((source, target))
         return MemoryCorpus(examples, name=f"recall, {split}")
 
-    return RecallCorpus(
+    return CorpusSplits(
         train=sample("training", training_pairs, shortest, longest),
         validation=sample("validation", validation_pairs, shortest, longest),
         tests={
-            distance: sample(f"distance {distance}", test_pairs, distance, distance)
+            f"distance_{distance}": sample(f"distance {distance}", test_pairs, distance, distance)
             for distance in TEST_DISTANCES
         },
     )
 
 
 def recall_distance(source: str) -> int:
-    """Returns the number of tokens between the pair that is asked for and the question.
-
-    >>> recall_distance("caB3BeH7HxqD1Dvhwz?H")
-    9
-    """
+    """Returns the number of tokens between the pair that is asked for and the question."""
     return source.index(QUESTION) - source.index(source[-1]) - _PAIR_LENGTH
 
 

@@ -1,17 +1,23 @@
 """Registry of the built-in corpora, and a shuffle that they share."""
 
 import dataclasses
+import os
 import random
 from collections.abc import Callable, Iterable, Mapping
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from keras_transformer._utils.checks import require_choice
-from keras_transformer._utils.errors import UserError
+from keras_transformer._utils.files import atomic_file
+from keras_transformer._utils.registry import register
+from keras_transformer._utils.types import Path
 from keras_transformer.data.corpora.corpus import Corpus
+
+_Corpus = TypeVar("_Corpus", bound=Corpus, covariant=True)
+_Value = TypeVar("_Value")
 
 
 @dataclasses.dataclass(frozen=True)
-class CorpusSplits:
+class CorpusSplits(Generic[_Corpus]):
     """Corpora for training, validation and tests.
 
     Attributes:
@@ -20,47 +26,44 @@ class CorpusSplits:
         tests: The test corpora by name.
     """
 
-    train: Corpus
-    validation: Corpus | None
-    tests: Mapping[str, Corpus]
+    train: _Corpus
+    validation: _Corpus | None
+    tests: Mapping[str, _Corpus]
+
+    def write(self, directory: Path) -> None:
+        """Writes each split to a TSV file, such as `train.tsv`, atomically; texts have no tabs."""
+        os.makedirs(directory, exist_ok=True)
+        splits = {"train": self.train, "validation": self.validation, **self.tests}
+        for name, corpus in splits.items():
+            if corpus is not None:
+                path = os.path.join(directory, f"{name.replace(' ', '_')}.tsv")
+                with atomic_file(path) as file:
+                    file.writelines("\t".join(example) + "\n" for example in corpus)
 
 
-_Value = TypeVar("_Value")
-_Maker = Callable[[int], CorpusSplits]
+_Maker = TypeVar("_Maker", bound=Callable[..., CorpusSplits[Corpus]])
 
-#: Functions of the number of training pairs, by the names of the corpora.
-BUILTIN_CORPORA: dict[str, _Maker] = {}
+#: Functions with an argument `training_pairs`, by the names of the corpora.
+BUILTIN_CORPORA: dict[str, Callable[..., CorpusSplits[Corpus]]] = {}
 
 
 def register_builtin(name: str) -> Callable[[_Maker], _Maker]:
-    """Returns a decorator that registers a function of the number of training pairs by name."""
-
-    def add(make: _Maker) -> _Maker:
-        if name in BUILTIN_CORPORA:
-            raise UserError(f"The name {name!r} of a built-in corpus is taken.")
-        BUILTIN_CORPORA[name] = make
-        return make
-
-    return add
+    """Returns a decorator that registers a function with an argument `training_pairs` by name."""
+    return register(BUILTIN_CORPORA, name)  # pyright: ignore[reportReturnType]
 
 
-def open_builtin(name: str, training_pairs: int = 20_000) -> CorpusSplits:
+def open_builtin(name: str, training_pairs: int = 20_000) -> CorpusSplits[Corpus]:
     """Returns the splits of a built-in corpus.
 
     Args:
         name: A name in `BUILTIN_CORPORA`.
-        training_pairs: Integer. Number of training pairs. Defaults to 20,000.
-
-    >>> splits = open_builtin("recall", training_pairs=10)
-    >>> len(splits.train), list(splits.tests)[0]
-    (10, 'distance_8')
+        training_pairs: Number of training pairs.
     """
-    return BUILTIN_CORPORA[require_choice("name", name, BUILTIN_CORPORA)](training_pairs)
+    make = BUILTIN_CORPORA[require_choice("name", name, BUILTIN_CORPORA)]
+    return make(training_pairs=training_pairs)
 
 
 def shuffled(values: Iterable[_Value], generator: random.Random) -> list[_Value]:
-    """Returns the values in random order, the same in every version of Python.
-
-    Only `random()` of Python's generator is guaranteed to stay the same in later versions.
-    """
+    """Returns the values in random order, the same in every version of Python."""
+    # Only `random()` of a generator is guaranteed to stay the same in later versions.
     return [value for _, value in sorted((generator.random(), value) for value in values)]

@@ -12,19 +12,25 @@ A file format is one file in this folder, which is found automatically: a `FileC
         extensions = (".parquet",)
         columns = ("source", "target")
 
-        def __init__(self, paths, rules=ReadingRules()):
-            super().__init__(find_files("paths", paths), rules)
+        def probe(self, path):
+            super().probe(path)
+            try:
+                import pyarrow.parquet  # not at the top: every process imports the formats
+            except ImportError:
+                raise UserError("Parquet needs pyarrow.", fix="pip install pyarrow") from None
 
         def records(self, tally):
+            from pyarrow.parquet import ParquetFile
+
             for path in self.files:
                 self.verify(path)
-                table = pyarrow.parquet.read_table(path, columns=list(self.columns))
-                for number, row in enumerate(table.to_pylist(), start=1):
-                    tally.path, tally.line_number = path, number
-                    if None in row.values():
-                        yield tally.bad_record("a value is missing.", "Remove the row.")
-                    else:
-                        yield tuple(row[column] for column in self.columns)
+                tally.path, tally.line_number = path, 0
+                for rows in ParquetFile(path).iter_batches(columns=list(self.columns)):
+                    for record in zip(*(rows.column(name).to_pylist() for name in self.columns)):
+                        tally.line_number += 1
+                        if None in record:
+                            record = tally.bad_record("a value is missing.", "Remove the row.")
+                        yield record
                 self.verify(path)
 
 Options of a format are arguments of its constructor, described in `options`.
@@ -36,17 +42,18 @@ from keras_transformer.data.corpora.corpus import (
     TOO_LONG,
     BadRecordError,
     Corpus,
+    LabeledCorpus,
+    MemoryCorpus,
     ReadingRules,
     Tally,
 )
 from keras_transformer.data.corpora.corpus_report import (
     CorpusReport,
     LengthSummary,
-    count_overlap,
     count_overlaps,
 )
 from keras_transformer.data.corpora.documents import BlankLineDocuments, LineDocuments
-from keras_transformer.data.corpora.file_corpus import FileCorpus, find_files
+from keras_transformer.data.corpora.file_corpus import FileCorpus, TextFileCorpus, find_files
 from keras_transformer.data.corpora.formats import (
     FORMATS,
     find_columns,
@@ -55,10 +62,7 @@ from keras_transformer.data.corpora.formats import (
     register_format,
 )
 from keras_transformer.data.corpora.json_lines import JsonLinesCorpus
-from keras_transformer.data.corpora.labeled import LabeledCorpus
-from keras_transformer.data.corpora.memory import MemoryCorpus
 from keras_transformer.data.corpora.parallel import ParallelCorpus
-from keras_transformer.data.corpora.text_file import TextFileCorpus
 from keras_transformer.data.corpora.tsv import TsvCorpus
 
 import_members(__name__, __path__)
@@ -83,7 +87,6 @@ __all__ = [
     "Tally",
     "TextFileCorpus",
     "TsvCorpus",
-    "count_overlap",
     "count_overlaps",
     "find_columns",
     "find_files",

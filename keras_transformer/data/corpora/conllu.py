@@ -1,19 +1,19 @@
 """CoNLL-U: dependency trees, reading of sentences, and pairs with a parsed source."""
 
 import dataclasses
+import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
 from keras_transformer._utils.errors import UserError
 from keras_transformer._utils.types import Path
 from keras_transformer.data.corpora.corpus import TOO_LONG, BadRecordError, Example, Tally, TooLong
-from keras_transformer.data.corpora.file_corpus import file_extension
+from keras_transformer.data.corpora.file_corpus import Line, count_columns, is_blank
 from keras_transformer.data.corpora.formats import register_format
 from keras_transformer.data.corpora.parallel import ParallelCorpus
-from keras_transformer.data.corpora.text_file import Line, count_columns
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,12 +38,8 @@ class DependencyTree:
                 "A tree needs at least one word and a head for each word; got "
                 f"{len(self.words)} words and {len(self.heads)} heads."
             )
-        for n, head in enumerate(self.heads, start=1):
-            if not 0 <= head <= len(self.words):
-                allowed = f"from 0 to {len(self.words)}"
-                raise UserError(f"The head of word {n} must be {allowed}; got {head}.")
-        if cycle := find_cycle(self.heads):
-            raise UserError(f"A tree must not have a cycle; got the words {_arrows(cycle)}.")
+        if flaw := _find_flaw(self.heads):
+            raise UserError(f"Not a tree: {flaw[0]}")
 
     @property
     def text(self) -> str:
@@ -52,11 +48,7 @@ class DependencyTree:
 
     @property
     def conllu(self) -> str:
-        """The tree in CoNLL-U, one line per word; columns other than ID, FORM and HEAD are empty.
-
-        >>> DependencyTree(("Dogs", "sleep"), heads=(2, 0)).conllu.splitlines()[0]
-        '1\\tDogs\\t_\\t_\\t_\\t_\\t2\\t_\\t_\\t_'
-        """
+        """The tree in CoNLL-U, one line per word; only ID, FORM and HEAD are not empty."""
         words = zip(self.words, self.heads, strict=True)
         return "\n".join(
             "\t".join([str(number), word, *"____", str(head), *"___"])
@@ -99,11 +91,7 @@ class DependencyTree:
 
 
 def find_cycle(heads: Sequence[int]) -> list[int]:
-    """Returns the numbers of words that depend on each other in a cycle; an empty list in a tree.
-
-    >>> find_cycle([2, 3, 2])
-    [2, 3]
-    """
+    """Returns the numbers of words that depend on each other in a cycle, if there is one."""
     reached_from: list[int | None] = [0] + [None] * len(heads)  # the first start that reached it
     for start in range(1, len(heads) + 1):
         path, number = [], start
@@ -116,8 +104,17 @@ def find_cycle(heads: Sequence[int]) -> list[int]:
     return []
 
 
-def _arrows(cycle: Sequence[int]) -> str:
-    return " → ".join(map(str, [*cycle, cycle[0]]))
+def _find_flaw(heads: Sequence[int]) -> tuple[str, str, int] | None:
+    """Returns problem, fix and word of the first flaw of a tree."""
+    for word, head in enumerate(heads, start=1):
+        if not 0 <= head <= len(heads):
+            problem = f"the HEAD of word {word} must be from 0 to {len(heads)}; got {head}."
+            return problem, "Correct the line.", word
+    if cycle := find_cycle(heads):
+        words = " → ".join(map(str, [*cycle, cycle[0]]))
+        problem = f"the words {words} depend on each other in a cycle."
+        return problem, "Make one of them depend on another word.", cycle[0]
+    return None
 
 
 _COLUMNS = ("ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS", "MISC")
@@ -127,163 +124,124 @@ _EMPTY_NODE = re.compile(r"(0|[1-9][0-9]*)\.([1-9][0-9]*)", re.ASCII)
 _HEAD = re.compile(r"0|[1-9][0-9]*", re.ASCII)
 
 
-def read_sentences(
-    lines: Iterable[Line], tally: Tally
-) -> Iterator[DependencyTree | BadRecordError | TooLong]:
+#: The tree of a sentence, or its substitute.
+Sentence: TypeAlias = DependencyTree | BadRecordError | TooLong
+
+
+def read_sentences(lines: Iterable[Line], tally: Tally) -> Iterator[Sentence]:
     """Yields a `DependencyTree`, `BadRecordError` or `TOO_LONG` for each sentence.
 
     The format is CoNLL-U, version 2 (universaldependencies.org/format.html): comments, then a line
     of ten columns for each word, numbered from 1, then a blank line, which may be missing at the
     end of the file. The words are the nodes of the tree: the line of a multiword token ("zum", 3-4)
     is skipped in favor of its words ("zu", "dem"), and empty nodes (8.1) belong to the enhanced
-    graph, not to the tree. A sentence with a flaw is bad as a whole.
-
-    Args:
-        lines: Lines of one file, from `read_lines`.
-        tally: Their `Tally`, which knows the position.
+    graph, not to the tree. A sentence with a flaw is bad as a whole. The lines are those of one
+    file; the tally knows the position.
     """
-    sentence = _Sentence()
-    for line in lines:
-        if isinstance(line, str) and (not line or line.isspace()):
-            yield from sentence.take(tally)
-            sentence = _Sentence()
-        else:
-            sentence.add(line, tally)
-    yield from sentence.take(tally)
+    for is_gap, group in itertools.groupby(lines, key=is_blank):
+        if not is_gap:
+            yield _read_sentence(group, tally)
+
+
+def _read_sentence(lines: Iterable[Line], tally: Tally) -> Sentence:
+    """Returns the tree in the lines of one sentence, or its first flaw."""
+    sentence = _Sentence(tally)
+    try:
+        for line in lines:
+            if not isinstance(line, str):
+                return line
+            if not line.startswith("#"):
+                sentence.add_columns(line.split("\t"))
+            elif sentence.words:
+                raise sentence.flaw("a comment inside a sentence.", "Move it before the words.")
+        sentence.check_whole()
+    except BadRecordError as flaw:
+        return flaw
+    return DependencyTree(tuple(sentence.words), tuple(sentence.heads))
 
 
 class _Sentence:
-    """The words of one sentence so far, or its first flaw."""
+    """The words of one sentence so far."""
 
-    def __init__(self) -> None:
-        self._words: list[str] = []
-        self._heads: list[int] = []
+    def __init__(self, tally: Tally) -> None:
+        self.words: list[str] = []
+        self.heads: list[int] = []
+        self._tally = tally
         self._locations: list[str] = []
         self._multiword_end = self._empty_nodes = 0
-        self._has_lines = False
-        self._flaw: BadRecordError | TooLong | None = None
 
-    def add(self, line: Line, tally: Tally) -> None:
-        self._has_lines = True
-        if self._flaw is not None:
-            return
-        try:
-            if not isinstance(line, str):
-                self._flaw = line
-            elif not line.startswith("#"):
-                self._add_columns(line.split("\t"), tally.where)
-            elif self._words:
-                problem, fix = "a comment inside a sentence.", "Move it before the words."
-                raise _flaw(tally.where, problem, fix)
-        except BadRecordError as flaw:
-            self._flaw = flaw
+    def flaw(
+        self, problem: str, fix: str = "Correct the line.", word: int | None = None
+    ) -> BadRecordError:
+        """Returns an error in the current line, or in that of a word."""
+        where = self._tally.where if word is None else self._locations[word - 1]
+        return BadRecordError(problem, where=where, fix=fix)
 
-    def _add_columns(self, columns: list[str], where: str) -> None:
+    def add_columns(self, columns: list[str]) -> None:
         if len(columns) != len(_COLUMNS):
-            number = count_columns(len(columns))
-            fix = "Put one tab between two columns."
-            raise _flaw(where, f"{number}, but CoNLL-U has 10.", fix)
+            problem = f"{count_columns(len(columns))}, but CoNLL-U has 10."
+            raise self.flaw(problem, "Put one tab between two columns.")
         for name, value in zip(_COLUMNS, columns, strict=True):
             if not value:
-                raise _flaw(where, f"{name} is empty.", "Write _ for unknown values.")
-        identifier, form, head = columns[0], columns[1], columns[6]
+                raise self.flaw(f"{name} is empty.", "Write _ for unknown values.")
+        identifier, form, head, count = columns[0], columns[1], columns[6], len(self.words)
         if _WORD.fullmatch(identifier):
-            self._add_word(int(identifier), form, head, where)
+            self._add_word(int(identifier), form, head)
         elif match := _MULTIWORD.fullmatch(identifier):
-            self._add_multiword(int(match[1]), int(match[2]), where)
-        elif match := _EMPTY_NODE.fullmatch(identifier):
-            self._add_empty_node(int(match[1]), int(match[2]), where)
+            first, last = int(match[1]), int(match[2])
+            if first != count + 1 or last <= first or first <= self._multiword_end:
+                raise self.flaw(
+                    f"the range must start at the next word, {count + 1}, and contain two or more "
+                    f"words that are in no other range; got {identifier}."
+                )
+            self._multiword_end = last
+        elif _EMPTY_NODE.fullmatch(identifier):
+            expected = f"{count}.{self._empty_nodes + 1}"
+            if identifier != expected:
+                raise self.flaw(f"the empty node must be {expected} here; got {identifier}.")
+            self._empty_nodes += 1
         else:
             expected = "a number (4), a range (4-5) or an empty node (4.1)"
-            raise _flaw(where, f"the ID must be {expected}; got {identifier!r}.")
+            raise self.flaw(f"the ID must be {expected}; got {identifier!r}.")
 
-    def _add_word(self, number: int, form: str, head: str, where: str) -> None:
-        expected = len(self._words) + 1
+    def _add_word(self, number: int, form: str, head: str) -> None:
+        expected = len(self.words) + 1
         if number != expected:
-            raise _flaw(
-                where,
+            raise self.flaw(
                 f"the ID must be {expected}, the next word; got {number}.",
                 "Number the words of each sentence from 1, and put a blank line after it.",
             )
         if not _HEAD.fullmatch(head):
-            raise _flaw(
-                where,
-                f"the HEAD must be the number of a word, or 0 for the root; got {head!r}.",
-                "Parse the text first.",
-            )
-        self._words.append(form)
-        self._heads.append(int(head))
-        self._locations.append(where)
+            problem = f"the HEAD must be the number of a word, or 0 for the root; got {head!r}."
+            raise self.flaw(problem, "Parse the text first.")
+        self.words.append(form)
+        self.heads.append(int(head))
+        self._locations.append(self._tally.where)
         self._empty_nodes = 0
 
-    def _add_multiword(self, first: int, last: int, where: str) -> None:
-        expected = len(self._words) + 1
-        if first != expected or last <= first or first <= self._multiword_end:
-            raise _flaw(
-                where,
-                f"the range must start at the next word, {expected}, and contain two or more "
-                f"words that are in no other range; got {first}-{last}.",
-            )
-        self._multiword_end = last
-
-    def _add_empty_node(self, after: int, number: int, where: str) -> None:
-        expected = (len(self._words), self._empty_nodes + 1)
-        if (after, number) != expected:
-            node = f"{expected[0]}.{expected[1]}"
-            raise _flaw(where, f"the empty node must be {node} here; got {after}.{number}.")
-        self._empty_nodes = number
-
-    def take(self, tally: Tally) -> Iterator[DependencyTree | BadRecordError | TooLong]:
-        """Yields the tree, or its flaw; nothing if there was no line."""
-        if not self._has_lines:
-            return
-        try:
-            if self._flaw is None:
-                self._check_whole(tally)
-        except BadRecordError as flaw:
-            self._flaw = flaw
-        yield self._flaw or DependencyTree(tuple(self._words), tuple(self._heads))
-
-    def _check_whole(self, tally: Tally) -> None:
-        count = len(self._words)
+    def check_whole(self) -> None:
+        count = len(self.words)
         if not count:
-            raise _flaw(tally.where, "a sentence without words.", "Remove its comments.")
+            raise self.flaw("a sentence without words.", "Remove its comments.")
         if self._multiword_end > count:
-            problem = f"ends with word {count}, inside the range up to {self._multiword_end}."
-            raise _flaw(self._locations[-1], f"the sentence {problem}")
-        for where, head in zip(self._locations, self._heads, strict=True):
-            if head > count:
-                raise _flaw(where, f"the HEAD is {head}, but the sentence has {count} words.")
-        if cycle := find_cycle(self._heads):
-            raise _flaw(
-                self._locations[cycle[0] - 1],
-                f"the words {_arrows(cycle)} depend on each other in a cycle.",
-                "Make one of them depend on another word.",
-            )
-        roots = [number for number, head in enumerate(self._heads, start=1) if head == 0]
+            inside = f"inside the range up to {self._multiword_end}"
+            raise self.flaw(f"the sentence ends with word {count}, {inside}.", word=count)
+        if flaw := _find_flaw(self.heads):
+            raise self.flaw(*flaw)
+        roots = [word for word, head in enumerate(self.heads, start=1) if head == 0]
         if len(roots) > 1:
-            raise _flaw(
-                self._locations[roots[1] - 1],
-                f"word {roots[1]} is a second root besides word {roots[0]}.",
-                "A sentence has one root: make the other word depend on it.",
-            )
-
-
-def _flaw(where: str, problem: str, fix: str = "Correct the line.") -> BadRecordError:
-    return BadRecordError(problem, where=where, fix=fix)
+            problem = f"word {roots[1]} is a second root besides word {roots[0]}."
+            fix = "A sentence has one root: make the other word depend on it."
+            raise self.flaw(problem, fix, roots[1])
 
 
 _WORD_LINE = re.compile(r"[1-9][0-9]*\t([^\t]+)(?:\t[^\t]+){8}\r?", re.ASCII)
 
 
 def conllu_text(string: str) -> str:
-    """Returns the words of a sentence in CoNLL-U, separated by spaces.
+    """Returns the words of a sentence in CoNLL-U, separated by spaces, and other text unchanged.
 
-    A string that is not CoNLL-U is returned unchanged.
-
-    >>> conllu_text("# a comment\\n1\\tDogs\\t_\\t_\\t_\\t_\\t0\\t_\\t_\\t_")
-    'Dogs'
-    >>> conllu_text("Dogs sleep")
+    >>> conllu_text(DependencyTree(("Dogs", "sleep"), heads=(2, 0)).conllu)
     'Dogs sleep'
     """
     matches = map(_WORD_LINE.fullmatch, string.split("\n"))
@@ -291,12 +249,8 @@ def conllu_text(string: str) -> str:
 
 
 def is_conllu_file(path: Path) -> bool:
-    """Returns whether the name of a file has the extension of CoNLL-U.
-
-    >>> is_conllu_file("train.conllu.gz"), is_conllu_file("train.de")
-    (True, False)
-    """
-    return file_extension(path) in ConlluCorpus.extensions
+    """Returns whether a file has the extension of CoNLL-U; ".gz" may follow it."""
+    return ConlluCorpus.claims([path])
 
 
 @register_format("conllu")
@@ -313,10 +267,9 @@ class ConlluCorpus(ParallelCorpus):
         rules: A `ReadingRules`. A bad sentence is skipped together with its target.
 
     >>> import pathlib, tempfile
-    >>> words = "1 Hunde _ _ _ _ 2 _ _ _", "2 schlafen _ _ _ _ 0 _ _ _", ""
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     german, english = pathlib.Path(folder, "de.conllu"), pathlib.Path(folder, "en.txt")
-    ...     _ = german.write_text("\\n".join(words).replace(" ", "\\t"))
+    ...     _ = german.write_text(DependencyTree(("Hunde", "schlafen"), heads=(2, 0)).conllu)
     ...     _ = english.write_text("Dogs sleep\\n")
     ...     corpus = ConlluCorpus(source=german, target=english)
     ...     list(corpus), [tree.depths() for tree in corpus.trees()]
@@ -342,9 +295,7 @@ class ConlluCorpus(ParallelCorpus):
         for tree, target in self._parsed(Tally()):
             yield tree.conllu, target
 
-    def read_source(
-        self, path: str, tally: Tally
-    ) -> Iterator[DependencyTree | BadRecordError | TooLong]:
+    def read_source(self, path: str, tally: Tally) -> Iterator[Sentence]:
         for tree in read_sentences(self.lines(path, tally), tally):
             is_tree = isinstance(tree, DependencyTree)
             is_long = is_tree and len(tree.text) > self.rules.max_characters
@@ -352,10 +303,10 @@ class ConlluCorpus(ParallelCorpus):
 
     def _parsed(self, tally: Tally) -> Iterator[tuple[DependencyTree, str]]:
         """Yields tree and target of each example that the rules do not skip."""
-        for record in self.aligned(tally):
+        for record in self.records(tally):
             if isinstance(record, TooLong | BadRecordError):
                 tally.skip(record, self.rules)
-            elif not record[1] or record[1].isspace():
+            elif is_blank(record[1]):
                 tally.blank_lines += 1
             else:
                 yield record

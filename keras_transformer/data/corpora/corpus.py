@@ -1,7 +1,11 @@
-"""The interface of a corpus: examples that are streamed, checked and counted."""
+"""The interface of a corpus, corpora in memory, and labeled corpora."""
 
 import abc
 import dataclasses
+import difflib
+import hashlib
+import json
+import re
 from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
@@ -14,7 +18,6 @@ Example: TypeAlias = tuple[str, ...]
 
 #: The sets of columns that a corpus can have: pairs, documents, labeled texts.
 COLUMN_SETS: tuple[tuple[str, ...], ...] = (("source", "target"), ("text",), ("text", "label"))
-
 
 NO_EXAMPLES_FIX = "Check that this is the right file."
 
@@ -42,13 +45,11 @@ class ReadingRules:
     when one of its sides is, so that source and target stay aligned.
 
     Args:
-        on_bad_line: `"error"` raises the first bad line (wrong number of columns, invalid JSON, a
-            carriage return inside the line, bytes that are not UTF-8) with file and line; `"skip"`
-            skips bad lines. Defaults to `"error"`.
+        on_bad_line: `"error"` raises the first bad line (such as invalid JSON) with file and line;
+            `"skip"` skips bad lines.
         encoding_errors: `"error"` makes a line with bytes that are not UTF-8 a bad line;
-            `"replace"` keeps it and replaces them by U+FFFD. Defaults to `"error"`.
-        max_characters: Integer. Longer texts are skipped, and never held in memory as a whole.
-            Defaults to 100,000.
+            `"replace"` keeps it and replaces them by U+FFFD.
+        max_characters: Longer texts are skipped, and never held in memory as a whole.
     """
 
     on_bad_line: str = "error"
@@ -66,8 +67,7 @@ class Tally:
     """The current position of one reading of a corpus, and counts of what it skipped or changed.
 
     Attributes:
-        path: File that is being read.
-        line_number: Number of the current line or record, from 1.
+        path, line_number: The current file, and the number of its current line or record, from 1.
         blank_lines, bad_lines, too_long: Numbers of lines that were skipped.
         first_bad_line: Location and problem of the first bad line, or None.
         replacements: Number of byte sequences that became U+FFFD.
@@ -140,11 +140,8 @@ class Corpus(abc.ABC):
         """Returns the sha256, in hexadecimal, of everything that decides what is yielded."""
 
     def check(self) -> CorpusReport:
-        """Reads everything once and returns a `CorpusReport`. Call it before training.
-
-        Raises:
-            UserError: For the first error, with file and line, or if there are no examples.
-        """
+        """Reads everything once and returns a `CorpusReport`; raises the first error."""
+        self.fingerprint()  # from here on, changes of files are errors
         tally = Tally()
         builder = ReportBuilder(self.columns)
         for example in self.read(tally):
@@ -159,12 +156,153 @@ class Corpus(abc.ABC):
         return builder.report(tally)
 
 
-def find_column_set(names: Iterable[str], argument: str = "columns") -> tuple[str, ...]:
-    """Returns the member of `COLUMN_SETS` that `names` contains; other names are ignored columns.
+class MemoryCorpus(Corpus):
+    """Examples that a program makes, with the interface of a corpus on disk.
 
-    >>> find_column_set(["id", "target", "source"])
-    ('source', 'target')
+    Args:
+        examples: Tuples of `str` with one text for each column, none of them blank.
+        columns: `("source", "target")`, `("text",)` or `("text", "label")`.
+        name: Name of the corpus in messages.
+
+    >>> corpus = MemoryCorpus([("eins", "one"), ("zwei", "two")])
+    >>> len(corpus), list(corpus)[1], corpus.check().lengths["source"].maximum
+    (2, ('zwei', 'two'), 4)
     """
+
+    def __init__(
+        self,
+        examples: Iterable[Iterable[str]],
+        columns: Iterable[str] = ("source", "target"),
+        name: str = "corpus in memory",
+    ) -> None:
+        self.columns: tuple[str, ...] = tuple(columns)
+        if self.columns not in COLUMN_SETS:
+            raise UserError(f"`columns` must be one of {COLUMN_SETS}; got {columns!r}.")
+        self.name: str = name
+        self._examples: list[Example] = [tuple(example) for example in examples]
+        digest = hashlib.sha256(repr(self.columns).encode())
+        for number, example in enumerate(self._examples):
+            digest.update(self._encode(example, number))
+        self._fingerprint = digest.hexdigest()
+
+    def __len__(self) -> int:
+        return len(self._examples)
+
+    def read(self, tally: Tally) -> Iterator[Example]:
+        tally.path = self.name
+        for number, example in enumerate(self._examples, start=1):
+            tally.line_number = number
+            yield example
+
+    def fingerprint(self) -> str:
+        return self._fingerprint
+
+    def _encode(self, example: Example, number: int) -> bytes:
+        """Returns the example as bytes that no other example shares; raises if it is invalid."""
+        if len(example) != len(self.columns) or not all(
+            isinstance(text, str) and text.strip() and "\0" not in text for text in example
+        ):
+            raise UserError(
+                f"Example {number} must be {len(self.columns)} non-blank strings "
+                f"({', '.join(self.columns)}) without NUL; got {example!r}."
+            )
+        try:
+            return "\0".join((*example, "")).encode()
+        except UnicodeEncodeError as error:
+            raise UserError(f"Example {number} cannot be encoded as UTF-8: {error}.") from None
+
+
+# No task has more classes, but the wrong column has more different values.
+_MAX_LABELS = 10_000
+_INTEGER = re.compile(r"0|-?[1-9][0-9]*", re.ASCII)
+
+
+class LabeledCorpus(Corpus):
+    """Texts with labels: a corpus with the columns `text` and `label` whose labels are checked.
+
+    `open_corpus` wraps every corpus with these columns, such as a TSV file, in this class.
+
+    Args:
+        corpus: A corpus with the columns `("text", "label")`.
+        labels: The labels that may occur. Give those of the training corpus to the validation
+            corpus. Default: the labels in the corpus, which must then be two or more.
+        integer_labels: Whether every label must be an integer.
+
+    >>> reviews = [("A delight.", "good"), ("A waste of time.", "bad")]
+    >>> training = LabeledCorpus(MemoryCorpus(reviews, columns=("text", "label")))
+    >>> training.labels
+    ('bad', 'good')
+    """
+
+    columns: tuple[str, ...] = ("text", "label")
+
+    def __init__(
+        self, corpus: Corpus, labels: Iterable[object] | None = None, integer_labels: bool = False
+    ) -> None:
+        if corpus.columns != self.columns:
+            raise UserError(f"`corpus` must have the columns {self.columns}; got {corpus.columns}.")
+        self.name: str = corpus.name
+        self._corpus = corpus
+        self._given_labels = None if labels is None else tuple(map(str, labels))
+        self._found_labels: tuple[str, ...] | None = None
+        self._integer_labels = integer_labels
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Paths of the files of the corpus; its name if it has no files."""
+        return getattr(self._corpus, "files", (self.name,))
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The labels in order: class n is `labels[n]`."""
+        if self._given_labels is not None:
+            return self._given_labels
+        if self._found_labels is None:
+            for _ in self:
+                pass
+        return self._found_labels or ()
+
+    def read(self, tally: Tally) -> Iterator[Example]:
+        found: set[str] = set()
+        for example in self._corpus.read(tally):
+            label = example[1]
+            if label not in found:
+                self._check_label(label, tally)
+                found.add(label)
+                if len(found) > _MAX_LABELS:
+                    problem = f"more than {_MAX_LABELS:,} different labels, here {label!r}."
+                    fix = "Check which column contains the label."
+                    raise UserError(problem, where=tally.where, fix=fix)
+            yield example
+        self._found_labels = tuple(sorted(found, key=int if self._integer_labels else None))
+
+    def check(self) -> CorpusReport:
+        report = super().check()
+        if len(self.labels) < 2:
+            problem = f"all {report.examples:,} examples have the label {', '.join(self.labels)!r}."
+            raise UserError(problem, where=self.name, fix="A classifier needs at least two labels.")
+        return report
+
+    def fingerprint(self) -> str:
+        content = [self._corpus.fingerprint(), self._given_labels, self._integer_labels]
+        return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+
+    def _check_label(self, label: str, tally: Tally) -> None:
+        if self._integer_labels and not _INTEGER.fullmatch(label):
+            problem = f"the label must be an integer; got {label!r}."
+            fix = "Correct it, or set `integer_labels` to False."
+            raise UserError(problem, where=tally.where, fix=fix)
+        if self._given_labels is not None and label not in self._given_labels:
+            close = difflib.get_close_matches(label, self._given_labels, n=1)
+            hint = f"Did you mean {close[0]!r}? " if close else ""
+            known = ", ".join(map(repr, self._given_labels[:20]))
+            problem = f"unknown label {label!r}; the training corpus has {known}."
+            fix = f"{hint}Correct it, or add examples of it to the training corpus."
+            raise UserError(problem, where=tally.where, fix=fix)
+
+
+def find_column_set(names: Iterable[str], argument: str = "columns") -> tuple[str, ...]:
+    """Returns the member of `COLUMN_SETS` in `names`; columns with other names are ignored."""
     names = tuple(names)
     known = sorted(name for name in names if name in ("source", "target", "text", "label"))
     for columns in COLUMN_SETS:

@@ -48,12 +48,6 @@ class DuplicateCounter:
 
     The count is exact up to `max_distinct` different examples. Beyond that no new examples are
     stored, `is_exact` becomes False, and the count is a lower bound.
-
-    >>> counter = DuplicateCounter()
-    >>> for word in ["one", "two", "one", "one"]:
-    ...     counter.add((word,))
-    >>> counter.duplicates, counter.is_exact
-    (2, True)
     """
 
     def __init__(self, max_distinct: int = MAX_DISTINCT, block: int = 1 << 18) -> None:
@@ -275,13 +269,8 @@ def count_overlaps(training: "Corpus", others: Mapping[str, "Corpus"]) -> dict[s
     return {name: int(counts[is_found[name]].sum()) for name, (_, counts) in counted.items()}
 
 
-def count_overlap(training: "Corpus", validation: "Corpus") -> int:
-    """Returns how many examples of `validation` are in `training` too; see `count_overlaps`."""
-    return count_overlaps(training, {"validation": validation})["validation"]
-
-
 def evaluation_warnings(name: str, report: CorpusReport, overlap: int) -> Iterator[str]:
-    """Yields the warnings about an evaluation corpus; `overlap` is that of `count_overlap`."""
+    """Yields the warnings about an evaluation corpus; `overlap` is that of `count_overlaps`."""
     for warning in report.warnings:
         yield f"{name}: {warning}"
     if overlap:

@@ -1,6 +1,7 @@
 """Documents for language models, in plain text files."""
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
 from keras_transformer.data.corpora.corpus import (
@@ -11,9 +12,8 @@ from keras_transformer.data.corpora.corpus import (
     Tally,
     TooLong,
 )
-from keras_transformer.data.corpora.file_corpus import Paths, find_files
+from keras_transformer.data.corpora.file_corpus import Line, Paths, TextFileCorpus, is_blank
 from keras_transformer.data.corpora.formats import MAX_DOCUMENT_CHARACTERS, register_format
-from keras_transformer.data.corpora.text_file import Line, TextFileCorpus
 
 _RULES = ReadingRules(max_characters=MAX_DOCUMENT_CHARACTERS)
 
@@ -22,25 +22,16 @@ _RULES = ReadingRules(max_characters=MAX_DOCUMENT_CHARACTERS)
 class LineDocuments(TextFileCorpus):
     """Documents for a language model, one per line.
 
-    `JsonLinesCorpus` with `keys={"text": ...}` reads documents in JSON lines.
-
     Args:
         paths: A path, a pattern, or a list of them.
         rules: A `ReadingRules`. By default a document may have a million characters.
-
-    >>> import pathlib, tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = pathlib.Path(folder, "stories.txt")
-    ...     _ = path.write_text("Once upon a time.\\nThe end.\\n")
-    ...     list(LineDocuments(path))
-    [('Once upon a time.',), ('The end.',)]
     """
 
     title: ClassVar[str] = "one document per line"
     columns: tuple[str, ...] = ("text",)
 
     def __init__(self, paths: Paths, rules: ReadingRules = _RULES) -> None:
-        super().__init__(find_files("paths", paths), rules)
+        super().__init__(paths, rules)
 
     def records(self, tally: Tally) -> Iterator[Record]:
         for path in self.files:
@@ -58,55 +49,30 @@ class BlankLineDocuments(LineDocuments):
     Args:
         paths: A path, a pattern, or a list of them.
         rules: A `ReadingRules`. By default a document may have a million characters.
-
-    >>> import pathlib, tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = pathlib.Path(folder, "poems.txt")
-    ...     _ = path.write_text("Roses are red,\\nViolets are blue.\\n\\nThe end.\\n")
-    ...     list(BlankLineDocuments(path))
-    [('Roses are red,\\nViolets are blue.',), ('The end.',)]
     """
 
     title: ClassVar[str] = "documents separated by blank lines"
 
     def records(self, tally: Tally) -> Iterator[Record]:
         for path in self.files:
-            document = _Document(self.rules.max_characters)
-            for line in self.lines(path, tally):
-                if isinstance(line, str) and (not line or line.isspace()):
-                    tally.blank_lines += 1
-                    yield from document.take()
-                    document = _Document(self.rules.max_characters)
+            for is_gap, lines in itertools.groupby(self.lines(path, tally), key=is_blank):
+                if is_gap:
+                    tally.blank_lines += sum(1 for _ in lines)
                 else:
-                    document.add(line)
-            yield from document.take()
+                    yield self._join(lines)
 
-
-class _Document:
-    """The lines of one document so far, or its first flaw."""
-
-    def __init__(self, max_characters: int) -> None:
-        self._free_characters = max_characters + 1  # no line feed precedes the first line
-        self._lines: list[str] = []
-        self._flaw: BadRecordError | TooLong | None = None
-
-    def add(self, line: Line) -> None:
-        # A bad line is reported rather than an excessive length, as in a pair.
-        if isinstance(self._flaw, BadRecordError):
-            return
-        if not isinstance(line, str):
-            self._flaw = line
-            return
-        self._free_characters -= 1 + len(line)
-        if self._free_characters < 0:
-            self._flaw = TOO_LONG
-            self._lines.clear()
-        elif self._flaw is None:
-            self._lines.append(line)
-
-    def take(self) -> Iterator[Record]:
-        """Yields the document, if there is one."""
-        if self._flaw is not None:
-            yield self._flaw
-        elif self._lines:
-            yield ("\n".join(self._lines),)
+    def _join(self, lines: Iterable[Line]) -> Record:
+        """Returns a document; a bad line is reported rather than an excessive length."""
+        texts: list[str] = []
+        free_characters = self.rules.max_characters + 1  # no line feed precedes the first line
+        for line in lines:
+            if isinstance(line, BadRecordError):
+                return line
+            if isinstance(line, TooLong):
+                free_characters = -1
+            else:
+                free_characters -= 1 + len(line)
+                texts.append(line)
+            if free_characters < 0:
+                texts.clear()
+        return TOO_LONG if free_characters < 0 else ("\n".join(texts),)

@@ -1,6 +1,7 @@
 """Registry of the corpus formats, and `open_corpus`, which opens files in any of them."""
 
 import itertools
+import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
@@ -8,10 +9,8 @@ from keras_transformer._utils.checks import require_choice
 from keras_transformer._utils.errors import UserError
 from keras_transformer._utils.registry import register
 from keras_transformer._utils.types import Path
-from keras_transformer.data.corpora.corpus import Corpus, ReadingRules, Tally
-from keras_transformer.data.corpora.file_corpus import FileCorpus, file_extension, find_files
-from keras_transformer.data.corpora.labeled import LabeledCorpus
-from keras_transformer.data.corpora.text_file import TextFileCorpus
+from keras_transformer.data.corpora.corpus import Corpus, LabeledCorpus, ReadingRules, Tally
+from keras_transformer.data.corpora.file_corpus import FileCorpus, TextFileCorpus
 
 #: The registered formats: classes of corpora in files, by name.
 FORMATS: dict[str, type[FileCorpus]] = {}
@@ -44,11 +43,10 @@ def open_corpus(
 
     Args:
         files: A list of paths or patterns; two, source and target, for "parallel" and "conllu".
-        format: A name in `FORMATS`. Defaults to `guess_format(files)`.
-        on_bad_line: `"error"` or `"skip"`; see `ReadingRules`. Defaults to `"error"`.
-        encoding_errors: `"error"` or `"replace"`; see `ReadingRules`. Defaults to `"error"`.
-        labels: Labels that may occur in a corpus with labels. Give those of the training corpus to
-            an evaluation corpus. Defaults to all labels.
+        format: A name in `FORMATS`. Default: `guess_format(files)`.
+        on_bad_line: `"error"` or `"skip"` for lines that break the format, as in `ReadingRules`.
+        encoding_errors: `"error"` or `"replace"` for bytes that are not UTF-8.
+        labels: Labels that may occur, such as those of the training corpus. Default: all labels.
         **options: Options of the format, such as `columns` for "tsv"; `FORMATS[name].options`
             describes them. Options that are None or False are ignored.
 
@@ -72,18 +70,18 @@ def open_corpus(
 def find_columns(
     files: Sequence[Path], *, format: str | None = None, **options: Any
 ) -> tuple[str, ...]:
-    """Returns the columns of the corpus that `open_corpus` would return, without opening files.
-
-    >>> find_columns(["reviews.tsv"], columns=["label", "text"])
-    ('text', 'label')
-    """
+    """Returns the columns of the corpus that `open_corpus` would return, without opening files."""
     name = guess_format(files) if format is None else require_choice("format", format, FORMATS)
     options = _given(options)
     for option in options:
         if option not in FORMATS[name].options:
             others = [other for other, kind in FORMATS.items() if option in kind.options]
-            known = f"it is one of {' and '.join(others)}" if others else "no format has it"
-            raise UserError(f"is not an option of the format {name}; {known}.", argument=option)
+            owners = f"it is one of {' and '.join(others)}" if others else "no format has it"
+            raise UserError(
+                f"is not an option of the format {name}; {owners}.",
+                argument=option,
+                fix=f"Options of {name}: {', '.join(FORMATS[name].options) or 'none'}.",
+            )
     return FORMATS[name].find_columns(files, **options)
 
 
@@ -92,16 +90,15 @@ def guess_format(files: Sequence[Path]) -> str:
 
     Without a registered extension, two files are "parallel" and one has "line-documents".
 
-    >>> guess_format(["pairs.tsv.gz"]), guess_format(["train.conllu", "train.en"])
-    ('tsv', 'conllu')
-    >>> guess_format(["train.de", "train.en"]), guess_format(["all.txt"])
-    ('parallel', 'line-documents')
+    >>> guess_format(["pairs.tsv.gz"]), guess_format(["train.de", "train.en"])
+    ('tsv', 'parallel')
     """
     for name, kind in FORMATS.items():
         if files and kind.claims(files):
             return name
-    known = {extension for kind in FORMATS.values() for extension in kind.extensions}
-    if known.isdisjoint(map(file_extension, files)) and len(files) in _DEFAULT_FORMATS:
+    known = tuple(extension for kind in FORMATS.values() for extension in kind.extensions)
+    is_known = any(os.fspath(file).lower().removesuffix(".gz").endswith(known) for file in files)
+    if not is_known and len(files) in _DEFAULT_FORMATS:
         return _DEFAULT_FORMATS[len(files)]
     problem = f"cannot be guessed for these {len(files)} files ({', '.join(map(str, files[:3]))})."
     raise UserError(problem, argument="format", fix=f"Give one of {', '.join(sorted(FORMATS))}.")
@@ -117,8 +114,7 @@ def _check_content(kind: type[FileCorpus], files: Sequence[Path]) -> None:
     if name != _DEFAULT_FORMATS[1]:
         return
     rules = ReadingRules(max_characters=MAX_DOCUMENT_CHARACTERS)
-    corpus = kind.open(find_files("files", files), rules)
-    examples = itertools.islice(corpus.read(Tally()), _SNIFFED_LINES)
+    examples = itertools.islice(kind.open(files, rules).read(Tally()), _SNIFFED_LINES)
     lines = [text for (text,) in examples]
     for other, other_kind in FORMATS.items():
         if issubclass(other_kind, TextFileCorpus) and lines and other_kind.looks_like(lines):

@@ -7,9 +7,14 @@ from typing import Any, ClassVar
 from keras_transformer._utils.errors import UserError
 from keras_transformer._utils.types import Path
 from keras_transformer.data.corpora.corpus import ReadingRules, Record, Tally, find_column_set
-from keras_transformer.data.corpora.file_corpus import Paths, find_files
+from keras_transformer.data.corpora.file_corpus import (
+    UNREAD_CHARACTERS,
+    Paths,
+    TextFileCorpus,
+    is_blank,
+    shorten,
+)
 from keras_transformer.data.corpora.formats import register_format
-from keras_transformer.data.corpora.text_file import UNREAD_CHARACTERS, TextFileCorpus, shorten
 
 # "\ud83d\ude00" is one character.
 _ESCAPED_CHARACTERS = 12
@@ -22,17 +27,9 @@ class JsonLinesCorpus(TextFileCorpus):
 
     Args:
         paths: A path, a pattern, or a list of them.
-        keys: A mapping from columns to the keys of their texts in the objects. The columns are
-            `"source"` and `"target"`, or `"text"`, or `"text"` and `"label"`. Other keys of the
-            objects are ignored.
+        keys: A mapping from columns (`"source"` and `"target"`, or `"text"`, or `"text"` and
+            `"label"`) to the keys of their texts in the objects. Other keys are ignored.
         rules: A `ReadingRules`.
-
-    >>> import pathlib, tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = pathlib.Path(folder, "pairs.jsonl")
-    ...     _ = path.write_text('{"de": "Danke", "en": "Thank you"}\\n')
-    ...     list(JsonLinesCorpus(path, keys={"source": "de", "target": "en"}))
-    [('Danke', 'Thank you')]
     """
 
     title: ClassVar[str] = "JSON lines, one object per line"
@@ -46,7 +43,7 @@ class JsonLinesCorpus(TextFileCorpus):
     ) -> None:
         self.columns: tuple[str, ...] = find_column_set(keys, "keys")
         self._keys = {column: keys[column] for column in self.columns}
-        super().__init__(find_files("paths", paths), rules)
+        super().__init__(paths, rules)
 
     @classmethod
     def find_columns(cls, files: Iterable[Path], **options: Any) -> tuple[str, ...]:
@@ -72,7 +69,7 @@ class JsonLinesCorpus(TextFileCorpus):
             for line in self.lines(path, tally, max_characters):
                 if not isinstance(line, str):
                     yield line
-                elif not line or line.isspace():
+                elif is_blank(line):
                     yield ("",)
                 else:
                     yield self._record(line, tally)

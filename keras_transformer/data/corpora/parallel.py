@@ -11,12 +11,10 @@ from keras_transformer.data.corpora.corpus import (
     TOO_LONG,
     BadRecordError,
     ReadingRules,
-    Record,
     Tally,
 )
-from keras_transformer.data.corpora.file_corpus import Paths, find_files
+from keras_transformer.data.corpora.file_corpus import Paths, TextFileCorpus, find_files
 from keras_transformer.data.corpora.formats import register_format
-from keras_transformer.data.corpora.text_file import TextFileCorpus
 
 
 @register_format("parallel")
@@ -87,15 +85,11 @@ class ParallelCorpus(TextFileCorpus):
             )
         return files
 
-    def records(self, tally: Tally) -> Iterator[Record]:
-        yield from self.aligned(tally)
-
     def read_source(self, path: str, tally: Tally) -> Iterator[Any]:
         """Yields a source, `BadRecordError` or `TOO_LONG` for each line of the target file."""
         return self.lines(path, tally)
 
-    def aligned(self, tally: Tally) -> Iterator[Any]:
-        """Yields pairs of what `read_source` yields and a target line, or a flaw of either."""
+    def records(self, tally: Tally) -> Iterator[Any]:
         tally.warnings.extend(self._warnings)
         for source, target in self._pairs_of_files:
             yield from self._aligned_files(source, target, tally)
@@ -110,12 +104,12 @@ class ParallelCorpus(TextFileCorpus):
                 shorter = number - 1
                 longer = number + sum(1 for _ in itertools.chain(sources, targets))
                 counts = (shorter, longer) if pair[0] is None else (longer, shorter)
+                unit, (left, right) = self.source_unit, counts
                 raise UserError(
-                    f"{self.source_unit} count {counts[0]:,}, but {target}: line count "
-                    f"{counts[1]:,}.",
+                    f"{unit} count {left:,}, but {target}: line count {right:,}.",
                     where=source,
-                    fix=f"{self.source_unit.capitalize()} n of one file must belong to line n of "
-                    "the other: find what is missing.",
+                    fix=f"{unit.capitalize()} n of one file must belong to line n of the other: "
+                    "find what is missing.",
                 )
             else:  # a bad side is reported rather than one that is too long
                 yield next((side for side in pair if isinstance(side, BadRecordError)), TOO_LONG)

@@ -7,13 +7,14 @@ from typing import Any, ClassVar
 from keras_transformer._utils.errors import UserError
 from keras_transformer._utils.types import Path
 from keras_transformer.data.corpora.corpus import ReadingRules, Record, Tally, find_column_set
-from keras_transformer.data.corpora.file_corpus import Paths, find_files
-from keras_transformer.data.corpora.formats import register_format
-from keras_transformer.data.corpora.text_file import (
+from keras_transformer.data.corpora.file_corpus import (
     UNREAD_CHARACTERS,
+    Paths,
     TextFileCorpus,
     count_columns,
+    is_blank,
 )
+from keras_transformer.data.corpora.formats import register_format
 
 _DEFAULT_COLUMNS = ("source", "target")
 # Usual names of columns, or two letters for a language.
@@ -31,18 +32,10 @@ class TsvCorpus(TextFileCorpus):
 
     Args:
         paths: A path, a pattern, or a list of them.
-        columns: Name of each column of the file, from left to right. `"source"` and `"target"`,
-            or `"text"`, or `"text"` and `"label"`, are read; columns with other names are ignored.
-            Defaults to `("source", "target")`.
-        has_header: Boolean. Whether the first line of each file is a header. Defaults to False.
+        columns: Name of each column of the file, from left to right. `"source"` and `"target"`, or
+            `"text"`, or `"text"` and `"label"`, are read; columns with other names are ignored.
+        has_header: Whether the first line of each file is a header.
         rules: A `ReadingRules`.
-
-    >>> import pathlib, tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = pathlib.Path(folder, "pairs.tsv")
-    ...     _ = path.write_text("17\\tGood day\\tGuten Tag\\n")
-    ...     list(TsvCorpus(path, columns=("id", "target", "source")))
-    [('Guten Tag', 'Good day')]
     """
 
     title: ClassVar[str] = "tab-separated values, one example per line"
@@ -65,7 +58,7 @@ class TsvCorpus(TextFileCorpus):
         self._expected = f"{count_columns(len(self._file_columns))} ({names}) were expected"
         self._indices = [self._file_columns.index(column) for column in self.columns]
         self._has_header = bool(has_header)
-        super().__init__(find_files("paths", paths), rules)
+        super().__init__(paths, rules)
 
     @classmethod
     def find_columns(cls, files: Iterable[Path], **options: Any) -> tuple[str, ...]:
@@ -93,7 +86,7 @@ class TsvCorpus(TextFileCorpus):
                         self._check_header(fields, tally)
                         continue
                     self._warn_of_header(fields, tally)
-                if not line or line.isspace():
+                if is_blank(line):
                     yield ("",)
                 elif len(fields) != number:
                     yield tally.bad_record(

@@ -20,7 +20,7 @@ from keras_transformer.data.builtin.dates import (
     make_templates,
 )
 
-SPLITS = ("train", "validation", "test", "held_out")
+SPLITS = ("train", "validation", "unseen_dates", "unseen_languages")
 
 
 @pytest.fixture(scope="module")
@@ -40,6 +40,16 @@ def written():
     return written
 
 
+@pytest.fixture(scope="module")
+def training_locales():
+    return [locale for locale in find_locales() if locale not in HELD_OUT_LOCALES]
+
+
+def by_split(dates):
+    """Returns the corpus of each of `SPLITS`."""
+    return [dates.train, dates.validation, *dates.tests.values()]
+
+
 def targets(corpus):
     return {target for _, target in corpus}
 
@@ -53,10 +63,11 @@ def wording(source):
 
 
 def test_splits_have_requested_sizes(dates):
-    assert [len(getattr(dates, split)) for split in SPLITS] == [20_000, 1_000, 1_000, 1_000]
-    for split in SPLITS:
-        assert getattr(dates, split).columns == ("source", "target")
-        assert getattr(dates, split).check().duplicates == 0
+    assert list(dates.tests) == ["unseen dates", "unseen languages"]
+    assert list(map(len, by_split(dates))) == [20_000, 1_000, 1_000, 1_000]
+    for corpus in by_split(dates):
+        assert corpus.columns == ("source", "target")
+        assert corpus.check().duplicates == 0
 
 
 def test_targets_are_dates_from_1900_to_2099(dates):
@@ -66,22 +77,24 @@ def test_targets_are_dates_from_1900_to_2099(dates):
 
 
 def test_each_date_is_in_one_split(dates):
-    train, validation, test = map(targets, (dates.train, dates.validation, dates.test))
+    train, validation, test = map(
+        targets, (dates.train, dates.validation, dates.tests["unseen dates"])
+    )
     assert not train & validation
     assert not train & test
     assert not validation & test
-    assert not targets(dates.held_out) & (train | validation)
+    assert not targets(dates.tests["unseen languages"]) & (train | validation)
 
 
 def test_each_source_is_in_one_split(dates):
-    everything = [source for split in SPLITS for source, _ in getattr(dates, split)]
+    everything = [source for corpus in by_split(dates) for source, _ in corpus]
     assert len(set(everything)) == len(everything)
 
 
 def test_no_source_has_two_readings(dates):
     readings = collections.defaultdict(set)
-    for split in SPLITS:
-        for source, target in getattr(dates, split):
+    for corpus in by_split(dates):
+        for source, target in corpus:
             readings[source].add(target)
     assert [source for source, found in readings.items() if len(found) > 1] == []
 
@@ -115,9 +128,10 @@ def test_templates_are_valid_for_every_year():
                 assert template.render(day) == format_date(day, style, locale)
 
 
-def test_every_source_is_a_format_of_babel(dates):
-    for split, locales in (("train", dates.locales), ("held_out", dates.held_out_locales)):
-        for source, target in list(getattr(dates, split))[:25]:
+def test_every_source_is_a_format_of_babel(dates, training_locales):
+    held_out = dates.tests["unseen languages"]
+    for corpus, locales in ((dates.train, training_locales), (held_out, HELD_OUT_LOCALES)):
+        for source, target in list(corpus)[:25]:
             date = datetime.date.fromisoformat(target)
             forms = {format_date(date, style, locale) for style in STYLES for locale in locales}
             assert source in forms
@@ -131,7 +145,8 @@ def test_template_of_finnish_date(written):
 
 
 def test_locales_are_latin_base_locales_with_month_names(dates):
-    locales = dates.locales + dates.held_out_locales
+    locales = find_locales()
+    assert set(locales) > set(HELD_OUT_LOCALES)
     assert 180 <= len(locales) == len(set(locales))
     assert {"en", "de", "fr", "sw", "tr", "id", "qu", "haw"} <= set(locales)
     # Other scripts; regional forms; locales without month names.
@@ -146,9 +161,9 @@ def test_formats_with_short_names_are_excluded():
     assert {style for style, _, _ in make_templates("wo")} == {"long"}
 
 
-def test_training_covers_every_locale(dates):
+def test_training_covers_every_locale(dates, training_locales):
     pairs = {(wording(source), target[5:7]) for source, target in dates.train}
-    for locale in dates.locales:
+    for locale in training_locales:
         forms = {
             (wording(template.text.format(day=7, year=2025)), f"{month:02}")
             for (_, month, _), template in make_templates(locale).items()
@@ -156,15 +171,13 @@ def test_training_covers_every_locale(dates):
         assert len(forms & pairs) >= 12, locale
 
 
-def test_held_out_locales_are_in_no_other_split(dates, written):
-    assert dates.held_out_locales == HELD_OUT_LOCALES
-    assert not set(dates.held_out_locales) & set(dates.locales)
+def test_held_out_locales_are_in_no_other_split(dates, written, training_locales):
     training_wordings = {
         wording(text)
         for text, found in written.items()
-        if any(locale in dates.locales for locale, _ in found)
+        if any(locale in training_locales for locale, _ in found)
     }
-    assert not training_wordings & set(map(wording, sources(dates.held_out)))
+    assert not training_wordings & set(map(wording, sources(dates.tests["unseen languages"])))
 
 
 def test_each_held_out_locale_occurs(dates, written):
@@ -172,11 +185,9 @@ def test_each_held_out_locale_occurs(dates, written):
     for text, found in written.items():
         for locale, _ in found:
             by_locale[locale].add(wording(text))
-    held_out = set(map(wording, sources(dates.held_out)))
+    held_out = set(map(wording, sources(dates.tests["unseen languages"])))
     assert all(
-        len(by_locale[locale] & held_out) > 10
-        for locale in dates.held_out_locales
-        if locale != "vi"
+        len(by_locale[locale] & held_out) > 10 for locale in HELD_OUT_LOCALES if locale != "vi"
     )
     assert by_locale["vi"] & held_out
 
@@ -213,7 +224,7 @@ for identifier in sorted(localedata.locale_identifiers(), reverse=True):
             [dict(names[context][width]) for context in names for width in names[context]]
 from keras_transformer.data import TsvCorpus, make_dates
 dates = make_dates(seed=3)
-for corpus in (dates.train, dates.validation, dates.test, dates.held_out, TsvCorpus(sys.argv[1])):
+for corpus in (dates.train, dates.validation, *dates.tests.values(), TsvCorpus(sys.argv[1])):
     print(corpus.fingerprint())
 """
 
@@ -224,7 +235,7 @@ def test_same_seed_gives_same_corpus_in_any_process(dates, tmp_path):
     environment = os.environ | {"PYTHONHASHSEED": "12345", "LC_ALL": "C", "TZ": "Asia/Tokyo"}
     command = [sys.executable, "-c", PRINT_FINGERPRINTS, str(path)]
     run = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
-    corpora = [*(getattr(dates, split) for split in SPLITS), TsvCorpus(path)]
+    corpora = [*by_split(dates), TsvCorpus(path)]
     assert run.stdout.split() == [corpus.fingerprint() for corpus in corpora]
 
 
@@ -237,9 +248,8 @@ def test_written_files_contain_the_corpus(dates, tmp_path):
     assert sorted(os.listdir(tmp_path / "new" / "dates")) == sorted(
         f"{split}.tsv" for split in SPLITS
     )
-    for split in SPLITS:
-        corpus = TsvCorpus(tmp_path / "new" / "dates" / f"{split}.tsv")
-        assert list(corpus) == list(getattr(dates, split))
+    for split, corpus in zip(SPLITS, by_split(dates), strict=True):
+        assert list(TsvCorpus(tmp_path / "new" / "dates" / f"{split}.tsv")) == list(corpus)
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,8 @@ def test_every_target_is_value_of_requested_key(recall):
 def test_distance_is_between_pair_and_question(recall):
     assert recall_distance("xA1A?A") == 0
     assert recall_distance("A1AB2Bxyz?A") == 6
-    for distance, examples in recall.tests.items():
+    assert list(recall.tests) == [f"distance_{distance}" for distance in TEST_DISTANCES]
+    for distance, examples in zip(TEST_DISTANCES, recall.tests.values(), strict=True):
         assert len(examples) == 150
         assert {recall_distance(source) for source, _ in examples} == {distance}
 
@@ -53,7 +54,7 @@ def test_answers_cannot_be_guessed_from_position_or_frequency(recall):
     def position(source):
         return re.findall(r"([A-H])\d", source).index(source[-1])
 
-    for split in (recall.train, recall.tests[8]):
+    for split in (recall.train, recall.tests["distance_8"]):
         counts = collections.Counter(position(source) for source, _ in split)
         assert all(0.2 < counts[number] / len(split) < 0.47 for number in range(3))
     targets = collections.Counter(target for _, target in recall.train)
@@ -71,7 +72,7 @@ def test_corpus_depends_on_seed_alone(recall):
 def test_default_corpus_is_fixed():
     recall = make_recall(training_pairs=2)
     assert next(iter(recall.train)) == ("mqsgxrxxizvC5CuewiwsazsoG9GgrmvoglE5Encycik?C", "5")
-    assert next(iter(recall.tests[8])) == ("oB1BqA6AC0Coftyjtbv?C", "0")
+    assert next(iter(recall.tests["distance_8"])) == ("oB1BqA6AC0Coftyjtbv?C", "0")
 
 
 @pytest.mark.parametrize(

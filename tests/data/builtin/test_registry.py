@@ -7,27 +7,18 @@ from keras_transformer.data import (
     BUILTIN_CORPORA,
     CorpusSplits,
     MemoryCorpus,
-    make_dates,
-    make_recall,
     open_builtin,
     register_builtin,
 )
 
 
-def test_open_builtin_gives_splits_of_dates():
-    splits, dates = open_builtin("dates", 50), make_dates(training_pairs=50)
-    assert list(splits.train) == list(dates.train)
-    assert list(splits.validation) == list(dates.validation)
-    assert {name: list(corpus) for name, corpus in splits.tests.items()} == {
-        "unseen dates": list(dates.test),
-        "unseen languages": list(dates.held_out),
-    }
-
-
-def test_open_builtin_gives_a_test_for_each_distance_of_recall():
-    splits, recall = open_builtin("recall", 50), make_recall(training_pairs=50)
-    assert list(splits.train) == list(recall.train)
-    assert list(splits.tests) == [f"distance_{distance}" for distance in recall.tests]
+@pytest.mark.parametrize("name", sorted(BUILTIN_CORPORA))
+def test_open_builtin_gives_splits_of_registered_function(name):
+    splits, made = open_builtin(name, 50), BUILTIN_CORPORA[name](training_pairs=50)
+    assert list(splits.train) == list(made.train)
+    assert list(splits.validation) == list(made.validation)
+    tests = {test: list(corpus) for test, corpus in made.tests.items()}
+    assert {test: list(corpus) for test, corpus in splits.tests.items()} == tests
 
 
 def test_registered_corpus_is_opened_by_name(monkeypatch):

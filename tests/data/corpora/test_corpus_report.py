@@ -10,7 +10,6 @@ from keras_transformer.data import (
     LineDocuments,
     MemoryCorpus,
     TsvCorpus,
-    count_overlap,
     count_overlaps,
 )
 from keras_transformer.data.corpora.corpus import Tally
@@ -147,6 +146,10 @@ def test_digest_distinguishes_columns():
 
 
 # Overlap.
+
+
+def count_overlap(training, validation):
+    return count_overlaps(training, {"validation": validation})["validation"]
 
 
 def test_overlap_of_files_counts_repeated_examples(tmp_path):

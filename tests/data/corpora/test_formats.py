@@ -1,15 +1,19 @@
 """Registry of formats: guessing, opening, options, and a format that has no lines."""
 
 import gzip
+import json
 import pathlib
 import struct
 import subprocess
 import sys
+import textwrap
+import types
 
 import numpy as np
 import pytest
 
 from keras_transformer._utils.errors import UserError
+from keras_transformer.cli.main import main
 from keras_transformer.data import (
     FORMATS,
     BlankLineDocuments,
@@ -23,14 +27,17 @@ from keras_transformer.data import (
     ReadingRules,
     TsvCorpus,
     choose_buckets,
+    corpora,
     guess_format,
     open_corpus,
     register_format,
     tokenize_corpus,
 )
-from keras_transformer.data.corpora import find_columns, find_files, formats
+from keras_transformer.data.corpora import find_columns
 from keras_transformer.data.corpora.file_corpus import open_file
 from keras_transformer.text import ByteTokenizer
+
+RULES = ReadingRules()
 
 
 @pytest.fixture
@@ -196,21 +203,22 @@ def test_open_corpus_does_not_take_table_for_documents(tmp_path, name, line, for
 
 
 @pytest.fixture
-def records_format(monkeypatch):
+def records_format():
     """Registers a format of length-prefixed pairs for one test."""
-    monkeypatch.setattr(formats, "FORMATS", dict(FORMATS))
 
     @register_format("records")
     class RecordsCorpus(FileCorpus):
         title = "length-prefixed records"
         extensions = (".rec",)
         columns = ("source", "target")
+        options = types.MappingProxyType({"byte_order": "order of the bytes of lengths, < or >"})
 
-        def __init__(self, paths, rules):
-            super().__init__(find_files("paths", paths), rules)
+        def __init__(self, paths, byte_order="<", rules=RULES):
+            self.byte_order = byte_order
+            super().__init__(paths, rules)
 
         def settings(self):
-            return {}
+            return {"byte_order": self.byte_order}
 
         def records(self, tally):
             for path in self.files:
@@ -220,18 +228,19 @@ def records_format(monkeypatch):
                     while header := file.read(8):
                         number += 1
                         tally.path, tally.line_number = path, number
-                        texts = [file.read(size) for size in struct.unpack("<2I", header)]
+                        sizes = struct.unpack(f"{self.byte_order}2I", header)
                         try:
-                            yield tuple(text.decode() for text in texts)
+                            yield tuple(file.read(size).decode() for size in sizes)
                         except UnicodeDecodeError:
                             yield tally.bad_record("not UTF-8.", "Write it again.")
                 self.verify(path)
 
-    return RecordsCorpus
+    yield RecordsCorpus
+    del FORMATS["records"]
 
 
-def record(source, target):
-    return struct.pack("<2I", len(source), len(target)) + source + target
+def record(source, target, byte_order="<"):
+    return struct.pack(f"{byte_order}2I", len(source), len(target)) + source + target
 
 
 def test_format_without_lines_is_guessed_checked_and_counted(records_format, tmp_path):
@@ -249,7 +258,9 @@ def test_format_without_lines_is_guessed_checked_and_counted(records_format, tmp
     assert list(corpus) == [("one\ntwo", "1\r2"), ("five", "5"), ("six" * 99, "6")]
     report = corpus.check()
     assert (report.bad_lines, report.blank_lines, report.nul_characters) == (1, 1, 1)
-    short = records_format(path, ReadingRules(on_bad_line="skip", max_characters=10)).check()
+    assert report.lengths["source"].maximum == 3 * 99
+    rules = ReadingRules(on_bad_line="skip", max_characters=10)
+    short = records_format(path, rules=rules).check()
     assert (short.examples, short.too_long) == (2, 1)
     with pytest.raises(UserError) as caught:
         open_corpus([path]).check()
@@ -274,6 +285,97 @@ def test_batches_of_format_without_lines_equal_those_of_tsv(tmp_path):
         (inputs, labels), (other_inputs, other_labels) = (b.batch(0, number) for b in made)
         np.testing.assert_array_equal(labels, other_labels)
         np.testing.assert_array_equal(inputs["source"], other_inputs["source"])
+
+
+@pytest.mark.usefixtures("records_format")
+def test_command_reports_on_format_without_lines(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    pairs = [(f"source {number}", f"target {number * 7}") for number in range(50)]
+    content = b"".join(record(a.encode(), b.encode(), ">") for a, b in pairs)
+    (tmp_path / "pairs.rec").write_bytes(content)
+    options = ["--format-option", "byte_order='>'", "--tokenizer", "bytes", "--cache", "caches"]
+    assert main(["data", "pairs.rec", "--validation", "pairs.rec", *options]) == 0
+    report = json.loads((tmp_path / "data_report" / "report.json").read_text())
+    assert report["corpus"]["examples"] == report["overlap"] == 50
+    assert report["corpus"]["lengths"]["source"]["maximum"] == len("source 49")
+    assert len(list((tmp_path / "caches").glob("*.lock"))) == 1
+    capsys.readouterr()
+    assert main(["data", "--list-formats"]) == 0
+    assert "--format-option byte_order=VALUE: order of" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("records_format")
+@pytest.mark.parametrize(
+    ("option", "facts"),
+    [
+        ("order=>", "`--format-option` must be one of 'byte_order', 'columns', "),
+        ("byte_order", "--format-option byte_order: must look like NAME=VALUE"),
+        ("byte_order=[", "--format-option byte_order=[: "),
+        ("columns=[text]", "`--format-option columns`: is not an option of the format records"),
+        ("columns=[text]", "Options of records: byte_order."),
+    ],
+)
+def test_command_refuses_wrong_option_of_format(tmp_path, monkeypatch, capsys, option, facts):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pairs.rec").write_bytes(record(b"one", b"1"))
+    assert main(["data", "pairs.rec", "--format-option", option]) == 2
+    complaint = capsys.readouterr().err
+    assert complaint.count("\n") == 1
+    assert facts in complaint
+
+
+@pytest.mark.usefixtures("records_format")
+def test_gzip_extension_does_not_belong_to_format_without_lines():
+    assert guess_format(["pairs.rec"]) == "records"
+    assert guess_format(["pairs.tsv.GZ"]) == "tsv"
+    with pytest.raises(UserError, match="cannot be guessed"):
+        guess_format(["pairs.rec.gz"])
+
+
+class FakeParquet(types.ModuleType):
+    """Stands for `pyarrow.parquet`: a file has two row groups of two rows."""
+
+    def ParquetFile(self, path):  # noqa: N802
+        return self
+
+    def iter_batches(self, columns):
+        assert columns == ["source", "target"]
+        for rows in ({"target": ["1", None], "source": "ab"}, {"source": "cd", "target": "34"}):
+            yield types.SimpleNamespace(
+                column=lambda name, rows=rows: types.SimpleNamespace(to_pylist=lambda: rows[name])
+            )
+
+
+@pytest.fixture
+def sketched_format():
+    """Registers the format that the documentation of the package sketches."""
+    lines = (corpora.__doc__ or "").splitlines()
+    sketch = "\n".join(line for line in lines if line.startswith("    ") or not line)
+    names = {name: getattr(corpora, name) for name in corpora.__all__} | {"UserError": UserError}
+    exec(textwrap.dedent(sketch), names)
+    yield names["ParquetCorpus"]
+    del FORMATS["parquet"]
+
+
+@pytest.mark.usefixtures("sketched_format")
+def test_sketched_format_reads_row_groups(tmp_path, monkeypatch):
+    path = tmp_path / "pairs.parquet"
+    path.touch()
+    fake = FakeParquet("pyarrow.parquet")
+    monkeypatch.setitem(sys.modules, "pyarrow", types.ModuleType("pyarrow"))
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", fake)
+    with pytest.raises(UserError) as caught:
+        open_corpus([path]).check()
+    assert caught.value.where == f"{path}:2"
+    assert list(open_corpus([path], on_bad_line="skip")) == [("a", "1"), ("c", "3"), ("d", "4")]
+
+
+@pytest.mark.usefixtures("sketched_format")
+def test_sketched_format_without_its_library_names_it(tmp_path, monkeypatch):
+    (tmp_path / "pairs.parquet").touch()
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(UserError, match="pip install pyarrow"):
+        open_corpus([tmp_path / "pairs.parquet"])
 
 
 def test_register_format_refuses_taken_name():
