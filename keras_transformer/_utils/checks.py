@@ -1,7 +1,4 @@
-"""Checks of arguments. Each returns the checked value or raises an `ArgumentError`.
-
-An `ArgumentError` is a `ValueError`, so layers and models behave as Keras users expect.
-"""
+"""Checks of arguments. Each returns the checked value or raises an `ArgumentError`."""
 
 import difflib
 import math
@@ -63,32 +60,30 @@ def require_mapping(name: str, value: Any) -> dict[str, Any]:
     return value
 
 
-def require_rate(name: str, value: Any) -> float:
-    """Returns `value` as a `float` if it is in [0, 1), as dropout and smoothing rates are."""
-    return _require_real(name, value, "a number in [0, 1)", lambda x: 0 <= x < 1)
+def _number_check(expected: str, is_valid: Callable[[Any], bool]) -> Callable[[str, Any], float]:
+    def require_number(name: str, value: Any) -> float:
+        if not isinstance(value, numbers.Real) or isinstance(value, bool) or not is_valid(value):
+            raise ArgumentError(name, expected, value)
+        return float(value)
+
+    return require_number
 
 
-def require_share(name: str, value: Any) -> float:
-    """Returns `value` as a `float` if it is in [0, 1]."""
-    return _require_real(name, value, "a number in [0, 1]", lambda x: 0 <= x <= 1)
-
-
-def require_positive(name: str, value: Any) -> float:
-    """Returns `value` as a `float` if it is finite and above 0."""
-    return _require_real(name, value, "a finite number above 0", lambda x: 0 < x < math.inf)
-
-
-def require_not_negative(name: str, value: Any) -> float:
-    """Returns `value` as a `float` if it is finite and at least 0."""
-    return _require_real(name, value, "a finite number of at least 0", lambda x: 0 <= x < math.inf)
+# Checks of real numbers, which are returned as `float`.
+require_rate = _number_check("a number in [0, 1)", lambda x: 0 <= x < 1)
+require_share = _number_check("a number in [0, 1]", lambda x: 0 <= x <= 1)
+require_positive_share = _number_check("a number in (0, 1]", lambda x: 0 < x <= 1)
+require_positive = _number_check("a finite number above 0", lambda x: 0 < x < math.inf)
+require_not_negative = _number_check("a finite number of at least 0", lambda x: 0 <= x < math.inf)
+require_at_least_one = _number_check("at least 1 and finite", lambda x: 1 <= x < math.inf)
 
 
 def require_divisible(name: str, value: int, divisor_name: str, divisor: int) -> int:
     """Returns `value // divisor` if there is no remainder; the error names values that fit."""
     if value % divisor:
         below, above = value // divisor * divisor, (value // divisor + 1) * divisor
-        fits = f"{below} or {above}" if below else f"{above}"
         expected = f"divisible by {divisor_name}={divisor}"
+        fits = f"{below} or {above}" if below else above
         fix = f"Use {name}={fits}, or another {divisor_name}."
         raise ArgumentError(name, expected, value, fix=fix, related=(divisor_name,))
     return value // divisor
@@ -104,11 +99,9 @@ def require_even(name: str, value: int) -> int:
 def require_known_dim(name: str, shape: Sequence[int | None]) -> int:
     """Returns the last dimension of a shape if it is known when the layer is built."""
     if shape[-1] is None:
-        raise UserError(
-            f"The last axis of `{name}` must be known, because shapes of weights depend on it; got "
-            f"{tuple(shape)}.",
-            fix="Set it, as in keras.Input((None, 64)).",
-        )
+        why = "because shapes of weights depend on it"
+        problem = f"The last axis of `{name}` must be known, {why}; got {tuple(shape)}."
+        raise UserError(problem, fix="Set it, as in keras.Input((None, 64)).")
     return shape[-1]
 
 
@@ -121,22 +114,9 @@ def require_rank(name: str, tensor: Any, ranks: Mapping[int, str]) -> Any:
 
 
 def require_broadcastable(name: str, tensor: Any, letters: str, shape: Sequence[int | None]) -> Any:
-    """Returns `tensor` if it can be broadcast to a shape of the same rank.
-
-    Unknown dimensions are accepted. `letters` are those of the axes, such as "B, T, S".
-    """
+    """Returns `tensor` if it can be broadcast to a shape `[letters]` of the same rank."""
     for received, expected in zip(tensor.shape, shape, strict=True):
         if None not in (received, expected) and received not in (1, expected):
-            raise UserError(
-                f"`{name}` must be broadcastable to {shape}, [{letters}]; got "
-                f"{tuple(tensor.shape)}."
-            )
+            expected = f"broadcastable to {shape}, [{letters}]"
+            raise ArgumentError(name, expected, tuple(tensor.shape))
     return tensor
-
-
-def _require_real(
-    name: str, value: Any, expected: str, is_expected: Callable[[Any], bool]
-) -> float:
-    if not isinstance(value, numbers.Real) or isinstance(value, bool) or not is_expected(value):
-        raise ArgumentError(name, expected, value)
-    return float(value)

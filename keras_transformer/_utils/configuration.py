@@ -9,8 +9,8 @@ import keras
 def constructor_arguments(instance: Any) -> dict[str, Any]:
     """Returns the constructor arguments of a Keras object, for its `get_config`.
 
-    Each argument is read from the attribute of the same name; one without such an attribute is left
-    out. A constructor with `**kwargs` also takes the arguments of its base class, up to Keras' own.
+    Each is read from the attribute of the same name, if there is one. A constructor with `**kwargs`
+    also takes the arguments of its base class, up to Keras' own.
     """
     names: list[str] = []
     for kind in type(instance).__mro__:

@@ -8,9 +8,6 @@ from typing import TYPE_CHECKING, TextIO
 if TYPE_CHECKING:
     from rich.console import Console
 
-#: Width of output that does not go to a terminal.
-PLAIN_WIDTH = 100
-
 
 def shown(text: str) -> str:
     r"""Returns `text` with escapes for characters that move the cursor or color the terminal.
@@ -25,21 +22,13 @@ def shown(text: str) -> str:
 
 
 def render(
-    draw: Callable[["Console"], object],
-    stream: TextIO | None = None,
-    *,
-    plain_width: int = PLAIN_WIDTH,
+    draw: Callable[["Console"], object], stream: TextIO | None = None, *, plain_width: int = 100
 ) -> str:
     """Returns what a function prints on a rich console, without spaces at the ends of lines.
 
-    The caller prints the result in one piece: when the reader closes the pipe, Python then raises
-    `BrokenPipeError`, where rich would end the process with exit code 1.
-
-    Args:
-        draw: Function that prints on the console that it is given.
-        stream: Destination of the result, which determines colors and width. Default: standard
-            output.
-        plain_width: Width if the stream is not a terminal. Default 100.
+    The stream, by default standard output, determines colors and width; `plain_width` is that of
+    files and pipes. The caller prints the result in one piece: when the reader closes the pipe,
+    Python then raises `BrokenPipeError`, where rich would end the process with exit code 1.
 
     >>> render(lambda console: console.print("one", "two"))
     'one two\\n'
@@ -54,7 +43,7 @@ def render(
     return "\n".join(line.rstrip(" ") for line in capture.get().split("\n"))
 
 
-def print_rendered(draw: Callable[["Console"], object], *, plain_width: int = PLAIN_WIDTH) -> None:
+def print_rendered(draw: Callable[["Console"], object], *, plain_width: int = 100) -> None:
     """Prints on standard output what a function prints on a rich console."""
     # A terminal with another encoding shows question marks for characters that it lacks.
     if isinstance(sys.stdout, io.TextIOWrapper):
@@ -77,12 +66,7 @@ def print_table(
 ) -> None:
     """Prints a table: with rules on a terminal, as plain columns elsewhere.
 
-    Args:
-        console: A rich console.
-        headings: Headings of the columns.
-        rows: The cells of each row. Control characters are escaped.
-        title: Line above the table. Default: none.
-        right: Indices of the columns that are aligned to the right. Default: none.
+    Control characters are escaped. The columns with the indices `right` are aligned to the right.
 
     >>> print(render(lambda console: print_table(console, ["name", "size"], [["tiny", "4"]])))
     name size

@@ -18,11 +18,10 @@ class UserError(ValueError):
 
     Args:
         problem: What is wrong, as one sentence: what was expected and what was received.
-        where: File, `file:line` or option in which the mistake is. Default None.
-        fix: What the user can do, as one or more sentences. Default None.
-        argument: Name of the argument, setting or key that the problem is about. Default None.
-        related: Names of other arguments that the problem depends on. They are not rendered, but
-            help to find the place of the mistake. Default: none.
+        where: File, `file:line` or option in which the mistake is.
+        fix: What the user can do, as one or more sentences.
+        argument: Name of the argument, setting or key that the problem is about.
+        related: Names of other arguments that help to find the place; they are not rendered.
 
     >>> str(UserError("the file is empty.", where="train.en", fix="Give a file with text."))
     'train.en: the file is empty. Give a file with text.'
@@ -66,11 +65,7 @@ class UserError(ValueError):
         return self._with(where=None if where is None else os.fspath(where))
 
     def renamed(self, argument: str | Mapping[str, str]) -> Self:
-        """Returns a copy of the error whose arguments have other names.
-
-        Args:
-            argument: The new name of the main argument, or a mapping from names to new names for
-                the main argument and the related ones.
+        """Returns a copy of the error with another name of the argument, or with all names mapped.
 
         >>> error = ArgumentError("key_dim", "even", 3, related=("num_heads",))
         >>> error.renamed({"key_dim": "model.key_dim", "num_heads": "model.num_heads"}).arguments
@@ -98,15 +93,7 @@ class UserError(ValueError):
 
 
 class ArgumentError(UserError):
-    """An argument, setting or key whose value is not allowed.
-
-    Args:
-        argument: Name of the argument, such as "num_heads".
-        expected: What the value must be, such as "a positive integer".
-        got: The value that was received.
-        fix: What the user can do, as one or more sentences. Default None.
-        where: File, `file:line` or option in which the mistake is. Default None.
-        related: Names of other arguments that the expectation depends on. Default: none.
+    """An argument, setting or key that must be `expected`, but is `got`.
 
     >>> str(ArgumentError("num_heads", "a positive integer", 0))
     '`num_heads` must be a positive integer; got 0.'
@@ -152,16 +139,12 @@ def named_file_errors(
     """Turns a file error inside the block into an `OSError` whose one line names the file.
 
     TensorFlow's errors about files become an `OSError`, too; its other errors pass unchanged.
+    `place` is a path for errors that do not name the file, `remedy` what the user can do.
 
-    Args:
-        place: A path, for errors that do not name the file.
-        remedy: What the user can do, as a sentence. Default: to run the same command again.
-
-    >>> with named_file_errors("runs/dates/metrics.jsonl"):
+    >>> with named_file_errors("metrics.jsonl", remedy="Free some space."):
     ...     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     Traceback (most recent call last):
-    OSError: runs/dates/metrics.jsonl: No space left on device. Fix the cause and run the same
-    command again.
+    OSError: metrics.jsonl: No space left on device. Free some space.
     """
     try:
         yield

@@ -16,11 +16,7 @@ def atomic_file(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[An
     """Opens a temporary file that takes the name `path` when the block ends without an error.
 
     After an error, such as a full disk, the temporary file is removed, and a file that was at
-    `path` before is unchanged.
-
-    Args:
-        path: Path of the file.
-        mode: "w" for text, written as UTF-8 with LF line ends, or "wb" for bytes. Default "w".
+    `path` before is unchanged. `mode` is "w" for text (UTF-8 with LF line ends) or "wb" for bytes.
 
     >>> import tempfile
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "notes.txt"
@@ -51,21 +47,11 @@ def atomic_directory(path: str | os.PathLike[str]) -> Iterator[pathlib.Path]:
     Its files are on the disk before it is renamed: neither a crash nor a full disk leaves an
     incomplete directory under the final name. After an error the temporary directory is removed.
     Anything at `path` except an empty directory is a `UserError`.
-
-    >>> import tempfile
-    >>> target = pathlib.Path(tempfile.mkdtemp()) / "whole"
-    >>> with atomic_directory(target) as temporary:
-    ...     _ = (temporary / "part.txt").write_text("text")
-    ...     target.exists()
-    False
-    >>> (target / "part.txt").read_text()
-    'text'
     """
     path, temporary = _with_temporary(path)
     if os.path.lexists(path) and not (path.is_dir() and not any(path.iterdir())):
-        raise UserError(
-            "exists already.", where=path, fix="Choose another directory, or remove this one first."
-        )
+        fix = "Choose another directory, or remove this one first."
+        raise UserError("exists already.", where=path, fix=fix)
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary.mkdir()
     try:

@@ -11,9 +11,7 @@ import jinja2
 def render_page(template: str | os.PathLike[str], **values: Any) -> str:
     """Returns the text of a page, in which all values except `markupsafe.Markup` are escaped.
 
-    Args:
-        template: Path of a template file. It may include others of the same directory.
-        **values: Variables of the template. A missing one is an error.
+    The template may include others of its directory. A value that it lacks is an error.
 
     >>> import tempfile
     >>> path = pathlib.Path(tempfile.mkdtemp(), "page.html.jinja")

@@ -7,11 +7,9 @@ from typing import Any
 
 
 def import_lazily(package: str, names: Mapping[str, str]) -> None:
-    """Gives a package the functions `__getattr__` and `__dir__`, which import names on first use.
+    """Gives a package, by its `__name__`, a `__getattr__` and a `__dir__` for names of its modules.
 
-    Args:
-        package: Name of the package, its `__name__`.
-        names: The names that each module of the package defines, separated by spaces.
+    Each module has a string of names, separated by spaces, that are imported on first use.
     """
     module_of = {name: module for module, listed in names.items() for name in listed.split()}
     content = vars(sys.modules[package])

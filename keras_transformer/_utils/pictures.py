@@ -17,8 +17,7 @@ COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#00
 #: Markers of lines, for readers who cannot see the colors.
 MARKERS = "os^Dv<>P"
 
-# Tried in this order for characters that the previous font lacks; fonts that are not installed are
-# skipped.
+# Tried in this order for characters that the previous font lacks, if they are installed.
 _NOTO = ("CJK JP", "CJK SC", "CJK KR", "Devanagari", "Arabic", "Thai")
 _FONTS = (
     "DejaVu Sans",
@@ -53,16 +52,10 @@ def draw_png(
     padding: tuple[float, float] = (0.08, 0.08),
     title: str | None = None,
 ) -> bytes:
-    """Returns a picture as the bytes of a PNG file.
+    """Returns a picture, drawn on an empty figure, as the bytes of a PNG file.
 
-    The picture does not depend on the user's matplotlibrc, and needs no display.
-
-    Args:
-        draw: Function that draws on an empty figure.
-        size: Width and height in inches.
-        dpi: Pixels per inch. Default 100.
-        padding: Horizontal and vertical space around the axes in inches. Default (0.08, 0.08).
-        title: Title above all axes. Default: none.
+    Its size, and the padding around the axes, are width and height in inches. It does not depend on
+    the user's matplotlibrc, and needs no display.
 
     >>> draw_png(lambda figure: figure.subplots().plot([1, 2]), (2, 1))[:4]
     b'\\x89PNG'

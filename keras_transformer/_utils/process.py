@@ -35,10 +35,9 @@ def prepare_process() -> None:
 def keep_freed_memory() -> bool:
     """Makes the allocator keep freed memory for the next allocation; returns whether it does.
 
-    TensorFlow frees the results of a step and allocates as much again in the next. By default, the
-    memory is returned to the system in between, which then has to clear every page: on one core
-    that took a fifth of a training step. Nothing happens without glibc, or if the environment has
-    settings for the allocator.
+    TensorFlow frees the results of a step and allocates as much again in the next. By default the
+    system gets the memory in between and clears every page, on one core a fifth of a training step.
+    Nothing happens without glibc, or if the environment has settings for the allocator.
     """
     if any(name.startswith(_ALLOCATOR_VARIABLES) for name in os.environ):
         return False
@@ -60,14 +59,12 @@ def use_onednn() -> bool:
     """Makes TensorFlow use oneDNN on x86 processors with AVX2 and FMA; returns whether it does.
 
     There oneDNN is faster, but TensorFlow itself uses it on newer Intel processors only. The
-    environment variable TF_ENABLE_ONEDNN_OPTS, if it is set, takes precedence. TensorFlow reads the
-    variable once, so it is a `RuntimeError` if TensorFlow has been imported already.
+    environment variable TF_ENABLE_ONEDNN_OPTS takes precedence. TensorFlow reads it once, so an
+    earlier import of TensorFlow is a `RuntimeError`.
     """
     if "tensorflow" in sys.modules:
-        raise RuntimeError(
-            "oneDNN cannot be enabled after TensorFlow has been imported. Set "
-            "TF_ENABLE_ONEDNN_OPTS=1 in the environment instead."
-        )
+        fix = "Set TF_ENABLE_ONEDNN_OPTS=1 in the environment instead."
+        raise RuntimeError(f"oneDNN cannot be enabled after TensorFlow has been imported. {fix}")
     if "TF_ENABLE_ONEDNN_OPTS" in os.environ or not {"avx2", "fma"} <= _processor_flags():
         return False
     os.environ["TF_ENABLE_ONEDNN_OPTS"] = "1"
@@ -88,8 +85,8 @@ def _processor_flags() -> set[str]:
 def command_line() -> list[str]:
     """Returns the command that starts `keras-transformer`.
 
-    It is the running command, if this process is one. Otherwise it is the one beside the
-    interpreter, or, for packages installed for a user or the system, the one on the PATH.
+    It is the running command if this process is one, otherwise the one beside the interpreter, or
+    the one on the PATH.
     """
     beside = pathlib.Path(sys.executable).with_name("keras-transformer")
     running = pathlib.Path(sys.argv[0])

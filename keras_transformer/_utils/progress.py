@@ -15,13 +15,8 @@ _WINDOW = 200
 class Pace:
     """Estimate of the time left, from reports of how much is done.
 
-    The first report only starts the clock. Reports may come in bursts: between two of them the
-    estimate counts down, but no further than the average time between reports explains.
-
-    Args:
-        total: Amount of work.
-        done: Amount of work that is done already. Default 0.
-        clock: Function that returns seconds. Default: `time.monotonic`.
+    The first report only starts the clock, in seconds. Reports may come in bursts: between two of
+    them the estimate counts down, but no further than the average time between reports explains.
 
     >>> now = 0.0
     >>> pace = Pace(total=100, clock=lambda: now)

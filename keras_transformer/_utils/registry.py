@@ -2,9 +2,11 @@
 
 import importlib
 import pkgutil
+import sys
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
+from keras_transformer._utils.checks import require_choice
 from keras_transformer._utils.errors import UserError
 
 Kind = TypeVar("Kind", bound=type)
@@ -30,11 +32,30 @@ def register(registry: dict[str, Any], name: str) -> Callable[[Kind], Kind]:
     return add
 
 
-def import_members(package: str, path: Iterable[str], skip: Iterable[str] = ()) -> None:
-    """Imports the modules of a package, so that the variants in it register themselves.
+class FileRegistry(dict[str, Kind]):
+    """Registry of classes in the files `<name>_<what>.py` of a package, imported on first use."""
 
-    `package` and `path` are its `__name__` and `__path__`; modules named in `skip` are left out.
-    """
+    def __init__(self, module: str, what: str) -> None:
+        """Creates the registry of the package that a module, given by its `__name__`, is in."""
+        super().__init__()
+        self._package, self._what = module.rpartition(".")[0], what
+
+    def names(self) -> list[str]:
+        """Returns the names of all variants, sorted; nothing is imported."""
+        suffix = f"_{self._what}"
+        modules = [each.name for each in pkgutil.iter_modules(sys.modules[self._package].__path__)]
+        files = [name.removesuffix(suffix) for name in modules if name.endswith(suffix)]
+        return sorted({*files, *self})
+
+    def find(self, name: str) -> Kind:
+        """Returns a variant; its file is imported first."""
+        if require_choice(self._what, name, self.names()) not in self:
+            importlib.import_module(f"{self._package}.{name}_{self._what}")
+        return self[name]
+
+
+def import_members(package: str, path: Iterable[str], skip: Iterable[str] = ()) -> None:
+    """Imports the modules of a package, given by its `__name__` and `__path__`, except `skip`."""
     for module in pkgutil.iter_modules(path):
         if module.name not in skip:
             importlib.import_module(f"{package}.{module.name}")

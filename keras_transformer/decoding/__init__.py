@@ -1,8 +1,4 @@
-"""Search over a step function: greedy search, beam search, sampling, and constraints on tokens.
-
-Public names are imported on first use (PEP 562), so that `SearchSettings` is available without
-TensorFlow.
-"""
+"""Search over a step function: greedy search, beam search, sampling, and constraints on tokens."""
 
 from typing import TYPE_CHECKING
 
@@ -18,11 +14,15 @@ if TYPE_CHECKING:
         RepetitionPenalty,
     )
     from keras_transformer.decoding.greedy_search import GreedySearch
-    from keras_transformer.decoding.hypotheses import Hypotheses
-    from keras_transformer.decoding.registry import SEARCHES, register_search, registered_searches
     from keras_transformer.decoding.sampling_search import SamplingSearch
-    from keras_transformer.decoding.search import Search
-    from keras_transformer.decoding.search_settings import SearchSettings, get_search
+    from keras_transformer.decoding.search import Hypotheses, Search
+    from keras_transformer.decoding.search_settings import (
+        SEARCHES,
+        SearchSettings,
+        get_search,
+        register_search,
+        registered_searches,
+    )
 
 import_lazily(
     __name__,
@@ -30,11 +30,11 @@ import_lazily(
         "beam_search": "BeamSearch",
         "constraints": "Constraint ForbiddenTokens LengthLimits NoRepeatNgram RepetitionPenalty",
         "greedy_search": "GreedySearch",
-        "hypotheses": "Hypotheses",
-        "registry": "SEARCHES register_search registered_searches",
         "sampling_search": "SamplingSearch",
-        "search": "Search",
-        "search_settings": "SearchSettings get_search",
+        "search": "Hypotheses Search",
+        "search_settings": (
+            "SEARCHES SearchSettings get_search register_search registered_searches"
+        ),
     },
 )
 

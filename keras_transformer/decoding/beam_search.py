@@ -1,25 +1,30 @@
 """Beam search: several hypotheses of each input at once."""
 
 import dataclasses
-from typing import Any, Self
+import functools
+from typing import Any, Self, TypeAlias
 
 import tensorflow as tf
 
 from keras_transformer._utils.checks import require_not_negative, require_positive_integer
 from keras_transformer._utils.errors import ArgumentError
 from keras_transformer.decoding.constraints import MINUS_INFINITY
-from keras_transformer.decoding.hypotheses import (
+from keras_transformer.decoding.search import (
     Hypotheses,
+    Loop,
+    Search,
+    SearchStart,
+    Source,
     length_divisor,
-    merge_rows,
-    row_indices,
-    set_shapes,
-    split_rows,
-    take_rows,
+    map_rows,
+    repeat_step,
     write_column,
 )
-from keras_transformer.decoding.registry import register_search
-from keras_transformer.decoding.search import Ids, Search, SearchStart, Source, most_attended
+from keras_transformer.decoding.search_settings import register_search
+from keras_transformer.text.tokenizer import Ids
+
+# Tensors `[B, N, …]` of hypotheses by name, such as "ids" and "score".
+_Rows: TypeAlias = dict[str, tf.Tensor]
 
 #: Lower limit of coverage, whose logarithm would be infinite where nothing has attended.
 _SMALLEST_COVERAGE = 1e-6
@@ -49,15 +54,13 @@ class BeamSearch(Search):
     TensorShape([2, 2])
 
     Args:
-        beams: Integer. N, number of hypotheses of an input. Defaults to 4.
-        n_best: Integer. Number of hypotheses to return, at most `beams`. Defaults to 1.
-        coverage_penalty: Float. Weight of the penalty for source tokens that received little
-            attention; 0.2 in the paper. Defaults to 0, no penalty.
-        length_penalty: Float. Exponent of the length normalization of scores. Defaults to 0.6.
-        lengths: `LengthLimits`. Defaults to `LengthLimits()`.
-        constraints: `Constraint` or `Constraint`s, applied in this order. Defaults to none.
-        with_alignment: Boolean. Whether to return the source position that each token attended to
-            most. Defaults to False.
+        beams: N, number of hypotheses of an input.
+        n_best: Number of hypotheses to return, at most `beams`.
+        coverage_penalty: Penalty for source tokens with little attention; 0.2 in the paper.
+        length_penalty: Exponent of the length normalization of scores.
+        lengths: Minimum and maximum lengths. Defaults to `LengthLimits()`.
+        constraints: `Constraint` or `Constraint`s, applied in this order.
+        with_alignment: Whether to return the source position that each token attended to most.
     """
 
     beams: int = 4
@@ -87,18 +90,12 @@ class BeamSearch(Search):
         self, model: Any, source: Source | None = None, prefix: Ids | None = None
     ) -> Hypotheses:
         start = self.prepare(model, source, prefix)
-
-        def should_continue(loop: dict[str, Any]) -> tf.Tensor:
-            return (loop["length"] < start.capacity) & ~tf.reduce_all(loop["is_done"])
-
-        def step(loop: dict[str, Any]) -> tuple[dict[str, Any]]:
-            return (set_shapes(self._step(loop, start), like=loop),)
-
-        (loop,) = tf.while_loop(should_continue, step, (self._initial_loop(start),))
+        step = functools.partial(self._step, start)
+        loop = repeat_step(step, self._initial_loop(start), start.capacity)
         finished = {name: value[:, : self.n_best] for name, value in loop["finished"].items()}
         return Hypotheses(**finished)
 
-    def _initial_loop(self, start: SearchStart) -> dict[str, Any]:
+    def _initial_loop(self, start: SearchStart) -> Loop:
         """Returns the loop variables before the first token: one live hypothesis of each input."""
         special = start.special_ids
         by_beam = [start.batch_size, self.beams]
@@ -127,21 +124,30 @@ class BeamSearch(Search):
             "state": start.state,
         }
 
-    def _step(self, loop: dict[str, Any], start: SearchStart) -> dict[str, Any]:
+    def _step(self, start: SearchStart, loop: Loop) -> Loop:
         """Returns the loop variables after one more token."""
         length, live, processor = loop["length"], loop["live"], start.processor
         logits, attention, state = start.step(loop["latest"], loop["state"])
-        ids = merge_rows(live["ids"], start.capacity)
+        ids = tf.reshape(live["ids"], [-1, start.capacity])  # [B·N, T]
         # The best N continuations of an input are among the best N of each of its hypotheses.
         following = processor.top_k(logits, ids, length, k=self.beams)
         scores = processor.without_forced(following.scores, length)  # [B·N, N]
-        best, parents, places = self._best(live["score"], scores)
-        best = tf.where(self._is_free(loop), best, MINUS_INFINITY)
-        rows = row_indices(tf.range(start.batch_size), self.beams, parents)  # [B, N]
+        size = tf.shape(scores)[1]
+        totals = tf.reshape(live["score"], [-1, 1]) + scores  # [B·N, K]
+        totals = tf.reshape(totals, [start.batch_size, self.beams * size])
+        best, places = tf.math.top_k(totals, self.beams)
+        parents, places = places // size, places % size  # all [B, N]
+        # A beam is free for the best candidate, the second and so on.
+        is_finished = loop["finished"]["score"] > MINUS_INFINITY
+        taken = tf.reduce_sum(tf.cast(is_finished, tf.int32), axis=1)
+        is_free = tf.range(self.beams) < self.beams - taken[:, None]  # [B, N]
+        best = tf.where(is_free & ~loop["is_done"][:, None], best, MINUS_INFINITY)
+        rows = tf.range(start.batch_size)[:, None] * self.beams + parents  # [B, N]
+        flat_rows = tf.reshape(rows, [-1])
         where = tf.stack([rows, places], axis=-1)
         tokens = tf.gather_nd(following.tokens, where)
         own = tf.gather_nd(following.log_probabilities, where)
-        is_forced = split_rows(processor.is_forced(length), self.beams)
+        is_forced = tf.reshape(processor.is_forced(length), [-1, self.beams])  # [B, N]
         candidates = {
             name: tf.gather(value, parents, batch_dims=1)
             for name, value in self._add_attention(live, attention, length).items()
@@ -156,53 +162,31 @@ class BeamSearch(Search):
         candidates["score"] = tf.where(has_ended, MINUS_INFINITY, best)
         return {
             "length": length + 1,
-            "latest": merge_rows(tokens),
+            "latest": tf.reshape(tokens, [-1]),
             "is_done": self._is_done(candidates["score"], finished, processor.maxima),
             "live": candidates,
             "finished": finished,
-            "state": take_rows(state, merge_rows(rows)),
+            "state": map_rows(lambda value: tf.gather(value, flat_rows), state),
         }
 
-    def _best(self, totals: tf.Tensor, scores: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """Returns the best continuations: their sums, parents and candidates, all `[B, N]`.
-
-        `totals` `[B, N]` belong to the live hypotheses, `scores` `[B·N, K]` to their candidates.
-        """
-        batch_size, size = tf.shape(totals)[0], tf.shape(scores)[1]
-        totals = tf.reshape(merge_rows(totals, 1) + scores, [batch_size, self.beams * size])
-        best, places = tf.math.top_k(totals, self.beams)
-        return best, places // size, places % size
-
-    def _is_free(self, loop: dict[str, Any]) -> tf.Tensor:
-        """Returns whether a beam is free for the best candidate, the second and so on, `[B, N]`."""
-        is_finished = loop["finished"]["score"] > MINUS_INFINITY
-        taken = tf.reduce_sum(tf.cast(is_finished, tf.int32), axis=1)
-        is_free = tf.range(self.beams) < self.beams - taken[:, None]
-        return is_free & ~loop["is_done"][:, None]
-
-    def _add_attention(
-        self, live: dict[str, tf.Tensor], attention: tf.Tensor | None, length: tf.Tensor
-    ) -> dict[str, tf.Tensor]:
+    def _add_attention(self, live: _Rows, attention: tf.Tensor | None, length: tf.Tensor) -> _Rows:
         """Returns the live hypotheses after one more step of attention `[B·N, S]`."""
         live = dict(live)
         if attention is not None:
-            attention = split_rows(attention, self.beams, tf.shape(attention)[1])
+            attention = tf.reshape(attention, [-1, self.beams, tf.shape(attention)[1]])  # [B, N, S]
         if self.coverage_penalty:
             live["coverage"] += attention
         if self.with_alignment:
-            live["alignment"] = write_column(live["alignment"], length, most_attended(attention))
+            places = tf.argmax(attention, axis=-1, output_type=tf.int32)
+            live["alignment"] = write_column(live["alignment"], length, places)
         return live
 
     def _finish(
-        self,
-        candidates: dict[str, tf.Tensor],
-        has_ended: tf.Tensor,
-        length: tf.Tensor,
-        start: SearchStart,
-    ) -> dict[str, tf.Tensor]:
+        self, candidates: _Rows, has_ended: tf.Tensor, length: tf.Tensor, start: SearchStart
+    ) -> _Rows:
         """Returns the candidates as finished hypotheses; those that have not ended score -inf."""
         ended = {**candidates, "lengths": tf.fill(tf.shape(has_ended), length)}
-        chosen = length - split_rows(start.processor.prefix_lengths, self.beams)
+        chosen = length - tf.reshape(start.processor.prefix_lengths, [-1, self.beams])  # [B, N]
         score = candidates["score"] / length_divisor(chosen, self.length_penalty)
         if self.coverage_penalty and start.source_mask is not None:
             covered = tf.clip_by_value(ended.pop("coverage"), _SMALLEST_COVERAGE, 1.0)
@@ -212,9 +196,7 @@ class BeamSearch(Search):
         ended["lengths"] = tf.where(ended["score"] > MINUS_INFINITY, ended["lengths"], 0)
         return ended
 
-    def _merge(
-        self, finished: dict[str, tf.Tensor], ended: dict[str, tf.Tensor], padding: int
-    ) -> dict[str, tf.Tensor]:
+    def _merge(self, finished: _Rows, ended: _Rows, padding: int) -> _Rows:
         """Returns the best `beams` of two sets of finished hypotheses, best first."""
         both = {name: tf.concat([value, ended[name]], 1) for name, value in finished.items()}
         _, order = tf.math.top_k(both["score"], self.beams)
@@ -223,11 +205,9 @@ class BeamSearch(Search):
         merged["ids"] = tf.where(is_there[..., None], merged["ids"], padding)
         return merged
 
-    def _is_done(
-        self, live_scores: tf.Tensor, finished: dict[str, tf.Tensor], maxima: tf.Tensor
-    ) -> tf.Tensor:
+    def _is_done(self, scores: tf.Tensor, finished: _Rows, maxima: tf.Tensor) -> tf.Tensor:
         """Returns whether no live hypothesis of an input can get among its best, `[B]`."""
-        maxima = split_rows(maxima, self.beams)
-        reachable = live_scores / length_divisor(maxima, self.length_penalty)
+        maxima = tf.reshape(maxima, [-1, self.beams])  # [B, N]
+        reachable = scores / length_divisor(maxima, self.length_penalty)
         worst = finished["score"][:, self.n_best - 1]
         return worst >= tf.reduce_max(reachable, axis=1)

@@ -2,16 +2,16 @@
 
 import dataclasses
 import numbers
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
 from keras_transformer._utils.checks import (
+    require_at_least_one,
     require_integer,
     require_not_negative,
-    require_positive,
     require_positive_integer,
 )
 from keras_transformer._utils.errors import ArgumentError, UserError
@@ -36,11 +36,10 @@ class Constraint:
         It runs in the graph, also under XLA.
 
         Args:
-            scores: float32 `[R, V]`. Log-probabilities of the next token, changed by the
-                constraints before.
+            scores: float32 `[R, V]`. Scores of the next token after the constraints before.
             ids: int32 `[R, T]`. Tokens so far, padded.
             length: int32 scalar. Number of tokens so far.
-            special_ids: `SpecialIds` of the model.
+            special_ids: Those of the model.
         """
         raise NotImplementedError
 
@@ -50,7 +49,7 @@ class ForbiddenTokens(Constraint):
     """Constraint that excludes tokens, such as the unknown id.
 
     Args:
-        ids: Integer or integers. Ids of the tokens.
+        ids: Id or ids of the tokens.
 
     >>> forbidden = ForbiddenTokens([1])
     >>> forbidden.adjust(tf.zeros([1, 3]), ids=None, length=0, special_ids=SpecialIds()).numpy()
@@ -65,12 +64,12 @@ class ForbiddenTokens(Constraint):
         checked = tuple(require_integer("ids", value, 0) for value in values)
         object.__setattr__(self, "ids", checked)
 
-    def require_end_allowed(self, special_ids: SpecialIds) -> None:
-        """Raises an `ArgumentError` if the end id is excluded."""
+    def require_end_allowed(self, special_ids: SpecialIds, name: str = "ids") -> None:
+        """Raises an `ArgumentError` about the argument `name` if the end id is excluded."""
         if special_ids.end in self.ids:
             expected = f"other than {special_ids.end}, the end id, or no hypothesis would end"
             fix = "For longer hypotheses, increase the minimum length."
-            raise ArgumentError("ids", expected, self.ids, fix=fix)
+            raise ArgumentError(name, expected, self.ids, fix=fix)
 
     def adjust(
         self, scores: tf.Tensor, ids: tf.Tensor, length: tf.Tensor, special_ids: SpecialIds
@@ -92,7 +91,7 @@ class NoRepeatNgram(Constraint):
     trigrams.
 
     Args:
-        size: Integer. Number of tokens of the n-grams.
+        size: Number of tokens of the n-grams.
 
     >>> once = NoRepeatNgram(2)
     >>> ids = tf.constant([[4, 5, 4, 0]])
@@ -110,8 +109,7 @@ class NoRepeatNgram(Constraint):
     ) -> tf.Tensor:
         # An n-gram is a context of n - 1 tokens and a token that follows it. Wherever the context
         # equals that of the next token, the token that follows it is excluded.
-        capacity = tf.shape(ids)[1]
-        positions = tf.range(capacity)
+        positions = tf.range(tf.shape(ids)[1])
         is_repeated = (positions >= self.size - 1) & (positions < length) & (ids != special_ids.end)
         for back in range(1, self.size):
             latest = tf.gather(ids, tf.maximum(length - back, 0), axis=1)  # [R]
@@ -127,7 +125,7 @@ class RepetitionPenalty(Constraint):
     divide logits; unlike these, log-probabilities do not depend on the logits' origin.
 
     Args:
-        factor: Float of at least 1, which changes nothing; CTRL uses 1.2.
+        factor: At least 1, which changes nothing; CTRL uses 1.2.
 
     >>> penalty = RepetitionPenalty(1.5)
     >>> scores, ids = tf.constant([[-1.0, -1.0, -2.0]]), tf.constant([[2, 0]])
@@ -138,8 +136,7 @@ class RepetitionPenalty(Constraint):
     factor: float
 
     def __post_init__(self) -> None:
-        if require_positive("factor", self.factor) < 1:
-            raise ArgumentError("factor", "at least 1, which changes nothing", self.factor)
+        require_at_least_one("factor", self.factor)
 
     def adjust(
         self, scores: tf.Tensor, ids: tf.Tensor, length: tf.Tensor, special_ids: SpecialIds
@@ -167,13 +164,13 @@ class LengthLimits:
     more than the source, are those of Vaswani et al. 2017.
 
     Args:
-        maximum: Integer. Maximum length. Defaults to 256.
-        maximum_ratio: Float. Maximum length relative to the number of source tokens, plus
+        maximum: Maximum length.
+        maximum_ratio: Maximum length relative to the number of source tokens, plus
             `maximum_margin`; None to ignore the source. For a model without a source, the forced
-            prefix (its prompt) counts as the source. Defaults to 1.
-        maximum_margin: Integer. Tokens added to the relative maximum. Defaults to 50.
-        minimum: Integer. Minimum length; 1 allows an empty text, the end id alone. Defaults to 1.
-        minimum_ratio: Float. Minimum length relative to the number of source tokens. Defaults to 0.
+            prefix (its prompt) counts as the source.
+        maximum_margin: Tokens added to the relative maximum.
+        minimum: Minimum length; 1 allows an empty text, the end id alone.
+        minimum_ratio: Minimum length relative to the number of source tokens.
 
     >>> limits = LengthLimits(maximum=100, maximum_ratio=1.5, maximum_margin=5)
     >>> limits.maxima(tf.constant([4, 200])).numpy()
@@ -215,17 +212,11 @@ def _scale(ratio: float, tokens: tf.Tensor) -> tf.Tensor:
 
 
 class Candidates(NamedTuple):
-    """Possible next tokens, best first, all `[R, K]`.
+    """Possible next tokens, best first, all `[R, K]`."""
 
-    Attributes:
-        tokens: int32. Arbitrary where the score is -inf.
-        scores: float32. Scores that a search chooses by; -inf where fewer than K are possible.
-        log_probabilities: float32. Log-probabilities under the model.
-    """
-
-    tokens: tf.Tensor
-    scores: tf.Tensor
-    log_probabilities: tf.Tensor
+    tokens: tf.Tensor  # int32, arbitrary where the score is -inf
+    scores: tf.Tensor  # what a search chooses by; -inf where fewer than K are possible
+    log_probabilities: tf.Tensor  # under the model
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -234,21 +225,13 @@ class LogitsProcessor:
 
     It forbids padding and start ids, forces the prefix, keeps the length limits and applies the
     constraints.
-
-    Args:
-        constraints: Sequence of `Constraint`s, applied in this order.
-        minima: int32 `[R]`. Minimum numbers of chosen tokens.
-        maxima: int32 `[R]`. Maximum numbers of chosen tokens.
-        prefix: int32 `[R, P]`. Padded tokens that the hypotheses must begin with, or None.
-        prefix_lengths: int32 `[R]`. Lengths of the prefixes; zeros without a prefix.
-        special_ids: `SpecialIds` of the model.
     """
 
-    constraints: Sequence[Constraint]
-    minima: tf.Tensor
-    maxima: tf.Tensor
-    prefix: tf.Tensor | None
-    prefix_lengths: tf.Tensor
+    constraints: Sequence[Constraint]  # applied in this order
+    minima: tf.Tensor  # [R], minimum numbers of chosen tokens
+    maxima: tf.Tensor  # [R], maximum numbers of chosen tokens
+    prefix: tf.Tensor | None  # [R, P], padded tokens that the hypotheses must begin with
+    prefix_lengths: tf.Tensor  # [R], zeros without a prefix
     special_ids: SpecialIds
 
     def is_forced(self, length: tf.Tensor) -> tf.Tensor:
@@ -263,20 +246,16 @@ class LogitsProcessor:
         return tf.where(is_forced & (scores > MINUS_INFINITY), 0.0, scores)
 
     def top_k(self, logits: tf.Tensor, ids: tf.Tensor, length: tf.Tensor, k: int) -> Candidates:
-        """Returns the `k` best candidates by the scores of `process`.
+        """Returns the `k` best candidates, V at most, by the scores of `process`.
 
         Without constraints it normalizes only the chosen logits, because a log-softmax shifts all
-        logits of a row by the same number.
-
-        Args:
-            logits: float32 `[R, V]`. Logits of the model.
-            ids: int32 `[R, T]`. Tokens so far.
-            length: int32 scalar. Number of tokens so far.
-            k: Integer. Number of candidates; limited to V.
+        logits `[R, V]` of a row by the same number.
         """
         size = logits.shape[1]
         forbidden = self._forbidden_ids(length, size)
-        log_sum = _log_sum_exp(logits)  # [R, 1]
+        largest = tf.reduce_max(logits, axis=1, keepdims=True)
+        total = tf.reduce_sum(tf.exp(logits - largest), axis=1, keepdims=True)
+        log_sum = largest + tf.math.log(total)  # [R, 1]
         scores = logits
         if self.constraints:
             scores = self._constrain(forbid(logits - log_sum, forbidden), ids, length)
@@ -294,10 +273,7 @@ class LogitsProcessor:
     def process(self, log_probabilities: tf.Tensor, ids: tf.Tensor, length: tf.Tensor) -> tf.Tensor:
         """Returns the scores `[R, V]` of the next token; -inf for a token that is not allowed.
 
-        Args:
-            log_probabilities: float32 `[R, V]`. Log-probabilities under the model.
-            ids: int32 `[R, T]`. Tokens so far.
-            length: int32 scalar. Number of tokens so far.
+        `log_probabilities` `[R, V]` are the model's, `ids` `[R, T]` the first `length` tokens.
         """
         forbidden = self._forbidden_ids(length, log_probabilities.shape[1])
         scores = self._constrain(forbid(log_probabilities, forbidden), ids, length)
@@ -347,12 +323,6 @@ class LogitsProcessor:
         return length + 1 - self.prefix_lengths
 
 
-def _log_sum_exp(logits: tf.Tensor) -> tf.Tensor:
-    """Returns the logarithm `[R, 1]` of the sum of the exponentials of each row `[R, V]`."""
-    largest = tf.reduce_max(logits, axis=1, keepdims=True)
-    return largest + tf.math.log(tf.reduce_sum(tf.exp(logits - largest), axis=1, keepdims=True))
-
-
 #: Scores of a block: about the root of a vocabulary's size, so that both passes are short.
 _BLOCK = 64
 
@@ -364,15 +334,24 @@ class ForbiddenIds(NamedTuple):
     is_forbidden: tf.Tensor
 
 
-def forbid(scores: tf.Tensor, forbidden: Sequence[ForbiddenIds]) -> tf.Tensor:
+def forbid(scores: tf.Tensor, forbidden: Iterable[ForbiddenIds]) -> tf.Tensor:
     """Returns scores `[R, V]` with -inf for forbidden ids, which are in ascending order."""
-    parts, end = [], 0
+    replaced = {}
     for first, is_forbidden in forbidden:
+        old = scores[:, first : first + is_forbidden.shape[1]]
+        replaced[first] = tf.where(is_forbidden, MINUS_INFINITY, old)
+    return _replace_columns(scores, replaced)
+
+
+def _replace_columns(table: tf.Tensor, replaced: Mapping[int, tf.Tensor]) -> tf.Tensor:
+    """Returns `table` with other columns, given by the number of the first, in ascending order."""
+    parts, end = [], 0
+    for first, columns in replaced.items():
         if first > end:
-            parts.append(scores[:, end:first])
-        end = first + is_forbidden.shape[1]
-        parts.append(tf.where(is_forbidden, MINUS_INFINITY, scores[:, first:end]))
-    return tf.concat([*parts, scores[:, end:]], axis=1)
+            parts.append(table[:, end:first])
+        parts.append(columns)
+        end = first + columns.shape[1]
+    return tf.concat([*parts, table[:, end:]], axis=1)
 
 
 def top_k(
@@ -400,18 +379,14 @@ def top_k(
         padding = [[0, 0], [0, num_blocks * _BLOCK - size]]
         scores = tf.pad(scores, padding, constant_values=-np.inf)
     blocks = tf.reshape(scores, [-1, num_blocks, _BLOCK])
-    replaced = {}
+    replaced, maxima = {}, {}
     for first, is_forbidden in forbidden:
         block, place = divmod(first, _BLOCK)
-        replaced[block] = forbid(blocks[:, block], [ForbiddenIds(place, is_forbidden)])
-    maxima = tf.reduce_max(blocks, axis=2)  # [R, V / BLOCK]
-    parts, end = [], 0
-    for block, values in replaced.items():  # values: [R, BLOCK]
-        if block > end:
-            parts.append(maxima[:, end:block])
-        parts.append(tf.reduce_max(values, axis=1, keepdims=True))
-        end = block + 1
-    _, best = _exact_top_k(tf.concat([*parts, maxima[:, end:]], axis=1), k)  # [R, k]
+        values = forbid(blocks[:, block], [ForbiddenIds(place, is_forbidden)])  # [R, BLOCK]
+        replaced[block] = values
+        maxima[block] = tf.reduce_max(values, axis=1, keepdims=True)
+    of_blocks = _replace_columns(tf.reduce_max(blocks, axis=2), maxima)  # [R, V / BLOCK]
+    _, best = _exact_top_k(of_blocks, k)  # [R, k]
     if k > 1:
         best = tf.sort(best)  # so that the lowest id comes first among equals
     kept = tf.gather(blocks, best, batch_dims=1)  # [R, k, BLOCK]

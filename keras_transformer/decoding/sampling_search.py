@@ -9,14 +9,13 @@ import tensorflow as tf
 from keras_transformer._utils.checks import (
     require_not_negative,
     require_positive_integer,
+    require_positive_share,
     require_seed,
 )
 from keras_transformer.decoding.constraints import MINUS_INFINITY, Candidates, LogitsProcessor
-from keras_transformer.decoding.greedy_search import SequentialSearch
-from keras_transformer.decoding.hypotheses import Hypotheses, row_indices
-from keras_transformer.decoding.registry import register_search
-from keras_transformer.decoding.search import Ids, Source, ids_of
-from keras_transformer.decoding.search_settings import require_top_k, require_top_p
+from keras_transformer.decoding.search import Hypotheses, Loop, SequentialSearch, Source, ids_of
+from keras_transformer.decoding.search_settings import register_search
+from keras_transformer.text.tokenizer import Ids
 
 
 @register_search("sampling")
@@ -34,19 +33,17 @@ class SamplingSearch(SequentialSearch):
     TensorShape([1, 3])
 
     Args:
-        samples: Integer. Number of hypotheses of each input, drawn independently. Defaults to 1.
-        temperature: Float or scalar tensor. Divides the log-probabilities first: below 1 makes
-            likely tokens more likely, above 1 less; 0 is greedy search. Defaults to 1.
-        top_k: Integer. Draw among this number of most likely tokens (Fan et al. 2018, "Hierarchical
-            Neural Story Generation"). Defaults to None, no limit.
-        top_p: Float. Draw among the smallest set of most likely tokens whose probabilities add up
-            to this (Holtzman et al. 2020, "The Curious Case of Neural Text Degeneration"). Defaults
-            to None, no limit.
-        length_penalty: Float. Exponent of the length normalization of scores. Defaults to 0.6.
-        lengths: `LengthLimits`. Defaults to `LengthLimits()`.
-        constraints: `Constraint` or `Constraint`s, applied in this order. Defaults to none.
-        with_alignment: Boolean. Whether to return the source position that each token attended to
-            most. Defaults to False.
+        samples: Number of hypotheses of each input, drawn independently.
+        temperature: Divides the log-probabilities first: below 1 makes likely tokens more likely,
+            above 1 less; 0 is greedy search.
+        top_k: Draw among this number of most likely tokens; None for no limit (Fan et al. 2018,
+            "Hierarchical Neural Story Generation").
+        top_p: Draw among the fewest most likely tokens with this total probability; None for no
+            limit (Holtzman et al. 2020, "The Curious Case of Neural Text Degeneration").
+        length_penalty: Exponent of the length normalization of scores.
+        lengths: Minimum and maximum lengths. Defaults to `LengthLimits()`.
+        constraints: `Constraint` or `Constraint`s, applied in this order.
+        with_alignment: Whether to return the source position that each token attended to most.
     """
 
     samples: int = 1
@@ -59,8 +56,10 @@ class SamplingSearch(SequentialSearch):
         require_positive_integer("samples", self.samples)
         if not tf.is_tensor(self.temperature):
             require_not_negative("temperature", self.temperature)
-        require_top_k("top_k", self.top_k)
-        require_top_p("top_p", self.top_p)
+        if self.top_k is not None:
+            require_positive_integer("top_k", self.top_k)
+        if self.top_p is not None:
+            require_positive_share("top_p", self.top_p)
 
     @property
     def call_inputs(self) -> dict[str, tf.TensorSpec]:
@@ -90,19 +89,18 @@ class SamplingSearch(SequentialSearch):
             model: A `Transformer`, a `LanguageModel` or any object with their methods.
             source: int32 `[B, S]`. Source ids, or a dictionary with them as "source".
             prefix: int32 `[B, P]`. Ids that the hypotheses must begin with, such as a prompt.
-            seed: Integer or scalar tensor. The same seed gives the same draws. Defaults to 0.
-            rows: int32 `[B]`. Numbers of the rows, for a part of a larger batch. Defaults to 0, 1,
-                and so on.
+            seed: The same seed gives the same draws.
+            rows: int32 `[B]`. Numbers of the rows in a larger batch. Defaults to 0, 1, and so on.
         """
         if not tf.is_tensor(seed):
             seed = np.uint64(require_seed("seed", seed)).astype(np.int64)
         if rows is None:
             rows = tf.range(tf.shape(prefix if source is None else ids_of(source))[0])
-        numbers = row_indices(rows, self.samples, tf.range(self.samples))
+        numbers = tf.expand_dims(rows, axis=1) * self.samples + tf.range(self.samples)  # [B, N]
         return self.run(model, source, prefix, (tf.cast(seed, tf.int64), tf.reshape(numbers, [-1])))
 
     def choose(
-        self, processor: LogitsProcessor, logits: tf.Tensor, loop: dict[str, Any], seed: Any
+        self, processor: LogitsProcessor, logits: tf.Tensor, loop: Loop, seed: Any
     ) -> Candidates:
         log_probabilities = tf.nn.log_softmax(logits)
         scores = processor.process(log_probabilities, loop["ids"], loop["length"])

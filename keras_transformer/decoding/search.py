@@ -1,48 +1,69 @@
-"""Base class of the searches, and the preparation of their loop from a model and its inputs."""
+"""Base classes of the searches, their result, and operations on the rows of hypotheses.
+
+B is the number of inputs, N the number of hypotheses of each and T the longest length. The N
+hypotheses of an input are consecutive rows: models see R = B·N rows, searches compare `[B, N]`.
+"""
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, NamedTuple, Self, TypeAlias
 
-import numpy as np
 import tensorflow as tf
 
 from keras_transformer._utils.checks import require_boolean, require_not_negative, require_rank
 from keras_transformer._utils.errors import ArgumentError, UserError
-from keras_transformer.decoding.constraints import Constraint, LengthLimits, LogitsProcessor
-from keras_transformer.decoding.hypotheses import Hypotheses, repeat_rows
+from keras_transformer.decoding.constraints import (
+    Candidates,
+    Constraint,
+    LengthLimits,
+    LogitsProcessor,
+)
 from keras_transformer.text.special_ids import SpecialIds
+from keras_transformer.text.tokenizer import Ids
 
-#: Padded ids `[B, S]`: a tensor, an array or nested lists, or a `tf.RaggedTensor`.
-Ids: TypeAlias = tf.Tensor | tf.RaggedTensor | np.ndarray | Sequence[Sequence[int]]
 #: Ids of the source, alone or in a dictionary of everything that the model's `encode` takes.
 Source: TypeAlias = Ids | Mapping[str, Any]
+#: Entries of a model's state that have a row for each input, not for each hypothesis.
+_SHARED = ("memory", "source", "kernels")
 #: State of a model between two steps.
 State: TypeAlias = dict[str, Any]
+#: Variables of a search's loop by name; "length" and "is_done" are among them.
+Loop: TypeAlias = dict[str, Any]
 #: `(ids [R], state) -> (logits [R, V], attention [R, S] or None, state)`.
 Step: TypeAlias = Callable[[tf.Tensor, State], tuple[tf.Tensor, tf.Tensor | None, State]]
 
 
-class SearchStart(NamedTuple):
-    """Everything that a search's loop starts with, for R = B·N rows of N hypotheses of B inputs.
+class Hypotheses(NamedTuple):
+    """N hypotheses for each of B inputs, best first.
 
     Attributes:
-        step: The model's `Step`.
-        state: State of the model before its first token.
-        processor: `LogitsProcessor` of the R rows.
-        special_ids: `SpecialIds` of the model.
-        batch_size: int32 scalar. B.
-        capacity: int32 scalar. T, the maximum length of hypotheses, prefix included.
-        source_mask: Boolean `[B, S]`, or None if the search needs no attention.
+        ids: int32 `[B, N, T]`. Tokens with the end id, without the start id, then padding.
+        lengths: int32 `[B, N]`. Number of those tokens; 0 for a missing hypothesis, where an input
+            has fewer than N.
+        score: float32 `[B, N]`. Score that the search ranked by; -inf for a missing hypothesis.
+        log_probability: float32 `[B, N]`. Log-probability under the model, without a forced prefix;
+            0 for a missing hypothesis.
+        alignment: int32 `[B, N, T]`. Source position that each token attended to most, then zeros;
+            None unless the search has `with_alignment`.
     """
+
+    ids: tf.Tensor
+    lengths: tf.Tensor
+    score: tf.Tensor
+    log_probability: tf.Tensor
+    alignment: tf.Tensor | None = None
+
+
+class SearchStart(NamedTuple):
+    """Everything that a search's loop starts with, for R = B·N rows of N hypotheses of B inputs."""
 
     step: Step
     state: State
     processor: LogitsProcessor
     special_ids: SpecialIds
-    batch_size: tf.Tensor
-    capacity: tf.Tensor
-    source_mask: tf.Tensor | None
+    batch_size: tf.Tensor  # B, an int32 scalar
+    capacity: tf.Tensor  # T, the maximum length with the prefix, an int32 scalar
+    source_mask: tf.Tensor | None  # [B, S], or None if the search needs no attention
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -59,13 +80,12 @@ class Search:
     decorated with `register_search("<name>")` and implements `__call__`.
 
     Args:
-        length_penalty: Float. Exponent of `length_divisor`, by which scores are normalized: larger
-            values prefer longer hypotheses, 0 ranks by log-probability. Defaults to 0.6, as in
-            Vaswani et al. 2017.
-        lengths: `LengthLimits`. Defaults to `LengthLimits()`.
-        constraints: `Constraint` or `Constraint`s, applied in this order. Defaults to none.
-        with_alignment: Boolean. Whether to return the source position that each token attended to
-            most. Defaults to False.
+        length_penalty: Exponent of `length_divisor`, by which scores are normalized: larger values
+            prefer longer hypotheses, 0 ranks by log-probability. Defaults to 0.6, as in Vaswani et
+            al. 2017.
+        lengths: Minimum and maximum lengths. Defaults to `LengthLimits()`.
+        constraints: `Constraint` or `Constraint`s, applied in this order.
+        with_alignment: Whether to return the source position that each token attended to most.
     """
 
     #: Name by which the search is registered.
@@ -122,9 +142,6 @@ class Search:
                 dictionary of everything that its `encode` takes, with the ids as "source".
             prefix: int32 `[B, P]`. Ids padded at the end, or ragged, without the start id, that the
                 hypotheses must begin with. For a language model, the prompt.
-
-        Returns:
-            `Hypotheses`.
         """
         raise NotImplementedError
 
@@ -138,7 +155,7 @@ class Search:
 
         Args:
             model: A `Transformer`, a `LanguageModel` or any object with their methods.
-            jit_compile: Boolean. Whether XLA compiles the function. Defaults to False.
+            jit_compile: Whether XLA compiles the function.
         """
         has_source = hasattr(model, "encode")
         names = ["source" if has_source else "prefix", *getattr(model, "further_inputs", ())]
@@ -155,7 +172,7 @@ class Search:
 
     def prepare(self, model: Any, source: Source | None, prefix: Ids | None) -> SearchStart:
         """Encodes the source and returns what the loop starts with; arguments as in `__call__`."""
-        special_ids = getattr(model, "special_ids", SpecialIds())
+        special_ids = model.special_ids if hasattr(model, "special_ids") else SpecialIds()
         padding = special_ids.padding
         has_source = hasattr(model, "encode")
         if has_source and source is None:
@@ -165,10 +182,8 @@ class Search:
         if source is None and prefix is None:
             raise UserError("A model without a source needs a prompt: give it as `prefix`.")
         if source is None and self.needs_attention:
-            raise UserError(
-                "This search needs attention to a source (for `with_alignment` or "
-                "`coverage_penalty`), and the model has no source."
-            )
+            why = "for `with_alignment` or `coverage_penalty`"
+            raise UserError(f"This search needs attention to a source, {why}; the model has none.")
         source_ids, further = None, {}
         if source is not None:
             source_ids = require_rank("source", _as_ids(ids_of(source), padding), {2: "B, S"})
@@ -178,13 +193,12 @@ class Search:
         read = prefix_ids if source_ids is None else source_ids
         shape = tf.shape(read)
         batch_size, longest_source = shape[0], shape[1]
-        source_tokens = _count_tokens(read, padding)
 
         # Everything but the number of rows follows from shapes, which XLA knows when it compiles.
         capacity = self.lengths.maxima(longest_source)
         if prefix_ids is not None:
             capacity += tf.shape(prefix_ids)[1]
-        minima, maxima = self.lengths.bounds(source_tokens)
+        minima, maxima = self.lengths.bounds(_count_tokens(read, padding))
         limit = getattr(model, "position_limit", None)
         if limit is not None:
             problem = f"`prefix` must be shorter than the {limit} positions of the model."
@@ -203,7 +217,7 @@ class Search:
         rows: Any = (minima, maxima, prefix_ids, prefix_lengths)
         times = self.num_hypotheses
         if times > 1:
-            state = repeat_rows(state, times)
+            state = map_rows(lambda rows: tf.repeat(rows, times, axis=0), state)
             rows = [None if each is None else tf.repeat(each, times, axis=0) for each in rows]
         processor = LogitsProcessor(self.constraints, *rows, special_ids=special_ids)
 
@@ -217,9 +231,80 @@ class Search:
         return SearchStart(step, state, processor, special_ids, batch_size, capacity, source_mask)
 
 
-def most_attended(attention: tf.Tensor) -> tf.Tensor:
-    """Returns the source position `[…]` with the most attention `[…, S]`."""
-    return tf.argmax(attention, axis=-1, output_type=tf.int32)
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SequentialSearch(Search):
+    """Base class of searches in which each row chooses one token at a time and keeps it."""
+
+    def choose(
+        self, processor: LogitsProcessor, logits: tf.Tensor, loop: Loop, seed: Any
+    ) -> Candidates:
+        """Returns the next token of each row by its logits `[R, V]`: `Candidates` of shape `[R]`.
+
+        `loop` has the tokens so far, "ids", and their "length"; `seed` is the argument of `run`.
+        """
+        raise NotImplementedError
+
+    def run(
+        self, model: Any, source: Source | None, prefix: Ids | None, seed: Any = None
+    ) -> Hypotheses:
+        """Returns the hypotheses of a batch; `seed` is passed to `choose`."""
+        start = self.prepare(model, source, prefix)
+        processor, capacity = start.processor, start.capacity
+        padding, end = start.special_ids.padding, start.special_ids.end
+        rows = start.batch_size * self.num_hypotheses
+        loop = {
+            "length": tf.constant(0),
+            "ids": tf.fill([rows, capacity], padding),
+            "latest": tf.fill([rows], start.special_ids.start),
+            "is_done": tf.fill([rows], False),
+            "score": tf.zeros([rows]),
+            "log_probability": tf.zeros([rows]),
+            "state": start.state,
+        }
+        if self.with_alignment:
+            loop["alignment"] = tf.zeros([rows, capacity], tf.int32)
+
+        def step(loop: Loop) -> Loop:
+            length, is_done = loop["length"], loop["is_done"]
+            logits, attention, state = start.step(loop["latest"], loop["state"])
+            choice = self.choose(processor, logits, loop, seed)
+            chosen = tf.where(is_done, padding, choice.tokens)
+            is_forced = processor.is_forced(length)
+            costs_nothing = is_done | is_forced
+            new = {
+                "length": length + 1,
+                "ids": write_column(loop["ids"], length, chosen),
+                "latest": chosen,
+                "is_done": is_done | ((chosen == end) & ~is_forced),
+                "score": loop["score"] + tf.where(costs_nothing, 0.0, choice.scores),
+                "log_probability": loop["log_probability"]
+                + tf.where(costs_nothing, 0.0, choice.log_probabilities),
+                "state": state,
+            }
+            if self.with_alignment:
+                places = tf.argmax(attention, axis=-1, output_type=tf.int32)
+                places = tf.where(is_done, 0, places)
+                new["alignment"] = write_column(loop["alignment"], length, places)
+            return new
+
+        loop = repeat_step(step, loop, capacity)
+        lengths = tf.reduce_sum(tf.cast(loop["ids"] != padding, tf.int32), axis=1)
+        divisor = length_divisor(lengths - processor.prefix_lengths, self.length_penalty)
+        loop |= {"lengths": lengths, "score": loop["score"] / divisor}
+        return self._best_first(loop, capacity)
+
+    def _best_first(self, loop: Loop, capacity: tf.Tensor) -> Hypotheses:
+        """Returns the loop's rows `[B·N, …]` as hypotheses `[B, N, …]`, sorted by score."""
+        sizes = {"ids": [capacity], "alignment": [capacity]}
+        found = {
+            name: tf.reshape(loop[name], [-1, self.num_hypotheses, *sizes.get(name, [])])
+            for name in Hypotheses._fields
+            if name in loop
+        }
+        if self.num_hypotheses > 1:
+            order = tf.argsort(found["score"], direction="DESCENDING", stable=True)
+            found = {name: tf.gather(rows, order, batch_dims=1) for name, rows in found.items()}
+        return Hypotheses(**found)
 
 
 def ids_of(source: Source) -> Ids:
@@ -227,10 +312,8 @@ def ids_of(source: Source) -> Ids:
     if not isinstance(source, Mapping):
         return source
     if "source" not in source:
-        raise UserError(
-            f"A dictionary as `source` must contain the ids as 'source'; got {sorted(source)}.",
-            fix="Give everything that the model's `encode` takes, by name.",
-        )
+        expected = "a dictionary with the ids as 'source', or the ids alone"
+        raise ArgumentError("source", expected, sorted(source))
     return source["source"]
 
 
@@ -256,7 +339,53 @@ def _as_prefix(
         tf.debugging.assert_equal(tf.shape(ids)[0], tf.shape(source_ids)[0], problem)
     lengths = _count_tokens(ids, padding)
     is_token = tf.range(tf.shape(ids)[1]) < lengths[:, None]
-    tf.debugging.assert_equal(
-        ids != padding, is_token, "`prefix` must be padded at the end of its rows only."
-    )
+    problem = "`prefix` must be padded at the end of its rows only."
+    tf.debugging.assert_equal(ids != padding, is_token, problem)
     return ids, lengths
+
+
+def length_divisor(length: tf.Tensor, exponent: float) -> tf.Tensor:
+    """Returns `((5 + length) / 6) ** exponent`, which normalizes a sum of log-probabilities.
+
+    Wu et al. 2016, "Google's Neural Machine Translation System", section 7.
+
+    >>> float(length_divisor(7, exponent=1.0))
+    2.0
+    """
+    return ((5.0 + tf.cast(length, tf.float32)) / 6.0) ** exponent
+
+
+def write_column(table: tf.Tensor, column: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
+    """Returns `table` `[…, T]` with `values` `[…]` in one of its columns."""
+    is_there = tf.range(tf.shape(table)[-1]) == column
+    return tf.where(is_there, values[..., None], table)
+
+
+def repeat_step(step: Callable[[Loop], Loop], loop: Loop, capacity: tf.Tensor) -> Loop:
+    """Returns the loop variables when every row is done or the "length" is `capacity`."""
+
+    def should_continue(loop: Loop) -> tf.Tensor:
+        return (loop["length"] < capacity) & ~tf.reduce_all(loop["is_done"])
+
+    def set_shape(new: tf.Tensor, old: tf.Tensor) -> tf.Tensor:
+        new.set_shape(old.shape)
+        return new
+
+    def body(loop: Loop) -> tuple[Loop]:
+        new = step(loop)
+        # The loop of a graph must keep the static shapes.
+        return (new if tf.executing_eagerly() else tf.nest.map_structure(set_shape, new, loop),)
+
+    return tf.while_loop(should_continue, body, (loop,))[0]
+
+
+def map_rows(function: Callable[[tf.Tensor], tf.Tensor], state: State) -> State:
+    """Returns a model's state with a function applied to the rows of each hypothesis."""
+
+    def of_hypotheses(leaf: tf.Tensor) -> tf.Tensor:
+        return leaf if leaf.shape.rank == 0 else function(leaf)
+
+    return {
+        name: entry if name in _SHARED else tf.nest.map_structure(of_hypotheses, entry)
+        for name, entry in state.items()
+    }

@@ -1,24 +1,63 @@
-"""Settings of a search as plain values, and searches by name. Imports no TensorFlow at first."""
+"""Searches by name: their registry, and their settings as plain values. Imports no TensorFlow."""
 
 import dataclasses
-from collections.abc import Iterator
+import functools
+import inspect
+import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from keras_transformer._utils.checks import (
+    require_at_least_one,
     require_choice,
     require_integer,
     require_not_negative,
-    require_positive,
     require_positive_integer,
+    require_positive_share,
 )
 from keras_transformer._utils.errors import ArgumentError, UserError
-from keras_transformer.decoding.registry import registered_searches, search_class
+from keras_transformer._utils.registry import FileRegistry, Kind, register
 from keras_transformer.text.special_ids import SpecialIds
 
 if TYPE_CHECKING:
-    from keras_transformer.decoding.constraints import Constraint, LengthLimits
+    from keras_transformer.decoding.constraints import Constraint
     from keras_transformer.decoding.sampling_search import SamplingSearch
     from keras_transformer.decoding.search import Search
+
+#: Classes of the searches whose files have been imported, by name.
+SEARCHES: "FileRegistry[type[Search]]" = FileRegistry(__name__, "search")
+
+
+def register_search(name: str) -> Callable[[Kind], Kind]:
+    """Returns a class decorator that registers the search of a file `<name>_search.py`."""
+    return register(SEARCHES, name)
+
+
+def registered_searches() -> list[str]:
+    """Returns the names of all searches, sorted.
+
+    >>> registered_searches()
+    ['beam', 'greedy', 'sampling']
+    """
+    return SEARCHES.names()
+
+
+def _setting(default: Any, check: Callable[..., Any], **arguments: Any) -> Any:
+    """Declares a field with a check, which gets its name, its value and the further arguments."""
+    metadata = {"check": functools.partial(check, **arguments)}
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+def _require_search(name: str, value: Any) -> None:
+    require_choice(name, value, registered_searches())
+
+
+def _require_ids(name: str, value: Any) -> None:
+    if not isinstance(value, list | tuple):
+        raise ArgumentError(name, "a list of ids", value)
+    for number in value:
+        require_integer(name, number, 0)
+
 
 # Fields of `SearchSettings` that become the `lengths` and the `constraints` of any search.
 _LENGTHS = ("max_length", "max_length_ratio", "max_length_margin", "min_length", "min_length_ratio")
@@ -33,74 +72,67 @@ class SearchSettings:
     constraints.
 
     Args:
-        method: String. Name of a registered search. Defaults to "beam", which is greedy search with
-            one beam.
-        beams: Integer. Hypotheses that are followed at once. Defaults to 4.
-        length_penalty: Float. Larger values prefer longer hypotheses; 0 ranks by log-probability.
-            Defaults to 0.6.
-        coverage_penalty: Float. Penalty for source tokens that received little attention. Defaults
-            to 0, no penalty.
-        max_length: Integer. Maximum number of tokens, end id included. Defaults to what the model
-            is made for.
-        max_length_ratio: Float. Maximum number of tokens relative to the source. Defaults to 1, and
-            for a model without a source to None, which means no such limit.
-        max_length_margin: Integer. Tokens added to the relative maximum. Defaults to 50.
-        min_length: Integer. Minimum number of tokens. Defaults to 1.
-        min_length_ratio: Float. Minimum number of tokens relative to the source. Defaults to 0.
-        no_repeat_ngram: Integer. Size of n-grams that may occur once only. Defaults to 0, no such
-            constraint.
-        repetition_penalty: Float of at least 1. Factor of the log-probability of tokens that
-            occurred before. Defaults to 1, no penalty.
-        forbidden_ids: Integers. Tokens that are never chosen. Defaults to none.
-        top_k: Integer. Sampling draws among this number of most likely tokens. Defaults to None, no
-            limit.
-        top_p: Float. Sampling draws among the most likely tokens with this total probability.
-            Defaults to None, no limit.
+        method: Name of a registered search. Default: "beam".
+        beams: Hypotheses that are followed at once; 1 is greedy search. Default: 4.
+        length_penalty: Larger values prefer longer texts; 0 ranks by probability. Default: 0.6.
+        coverage_penalty: Penalty for ignored parts of the source. Default: 0, no penalty.
+        max_length: Maximum number of tokens, end id included. Default: the model's; a language
+            model's: 256, or half of it.
+        max_length_ratio: Maximum relative to the source's tokens. Default: 1; without a source, no
+            such limit.
+        max_length_margin: Tokens added to the relative maximum. Default: 50.
+        min_length: Minimum number of tokens, end id included. Default: 1.
+        min_length_ratio: Minimum relative to the source's tokens. Default: 0.
+        no_repeat_ngram: Size of token sequences that may occur once only. Default: 0, no limit.
+        repetition_penalty: Factor, at least 1, of the log-probability of tokens that occurred
+            before. Default: 1, no penalty.
+        forbidden_ids: Tokens that are never chosen. Default: none.
+        top_k: Number of most likely tokens that sampling draws among. Default: all.
+        top_p: Total probability of the most likely tokens that sampling draws among. Default: 1.
 
     >>> SearchSettings(beams=1, no_repeat_ngram=3).make(longest=100).constraints
     (NoRepeatNgram(size=3),)
     """
 
-    method: str = "beam"
-    beams: int = 4
-    length_penalty: float = 0.6
-    coverage_penalty: float = 0.0
-    max_length: int | None = None
-    max_length_ratio: float | None = None
-    max_length_margin: int | None = None
-    min_length: int = 1
-    min_length_ratio: float = 0.0
-    no_repeat_ngram: int = 0
-    repetition_penalty: float = 1.0
-    forbidden_ids: tuple[int, ...] = ()
-    top_k: int | None = None
-    top_p: float | None = None
+    method: str = _setting("beam", _require_search)
+    beams: int = _setting(4, require_positive_integer)
+    length_penalty: float = _setting(0.6, require_not_negative)
+    coverage_penalty: float = _setting(0.0, require_not_negative)
+    max_length: int | None = _setting(None, require_positive_integer)
+    max_length_ratio: float | None = _setting(None, require_not_negative)
+    max_length_margin: int | None = _setting(None, require_integer, minimum=0)
+    min_length: int = _setting(1, require_positive_integer)
+    min_length_ratio: float = _setting(0.0, require_not_negative)
+    no_repeat_ngram: int = _setting(0, require_integer, minimum=0)
+    repetition_penalty: float = _setting(1.0, require_at_least_one)
+    forbidden_ids: tuple[int, ...] = _setting((), _require_ids)
+    top_k: int | None = _setting(None, require_positive_integer)
+    top_p: float | None = _setting(None, require_positive_share)
 
     def __post_init__(self) -> None:
-        require_choice("method", self.method, registered_searches())
-        for name in ("beams", "min_length"):
-            require_positive_integer(name, getattr(self, name))
-        if self.max_length is not None:
-            require_positive_integer("max_length", self.max_length)
-            if self.min_length > self.max_length:
-                raise ArgumentError(
-                    "min_length", f"at most `max_length`, {self.max_length}", self.min_length
-                )
-        if self.max_length_margin is not None:
-            require_integer("max_length_margin", self.max_length_margin, 0)
-        if self.max_length_ratio is not None:
-            require_not_negative("max_length_ratio", self.max_length_ratio)
-        for name in ("length_penalty", "coverage_penalty", "min_length_ratio"):
-            require_not_negative(name, getattr(self, name))
-        require_integer("no_repeat_ngram", self.no_repeat_ngram, 0)
-        if require_positive("repetition_penalty", self.repetition_penalty) < 1:
-            raise ArgumentError("repetition_penalty", "at least 1", self.repetition_penalty)
-        if not isinstance(self.forbidden_ids, list | tuple):
-            raise ArgumentError("forbidden_ids", "a list of ids", self.forbidden_ids)
-        ids = tuple(require_integer("forbidden_ids", number, 0) for number in self.forbidden_ids)
-        object.__setattr__(self, "forbidden_ids", ids)
-        require_top_k("top_k", self.top_k)
-        require_top_p("top_p", self.top_p)
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if value is not None or field.default is not None:
+                field.metadata["check"](field.name, value)
+        if self.max_length is not None and self.min_length > self.max_length:
+            expected = f"at most `max_length`, {self.max_length}"
+            raise ArgumentError("min_length", expected, self.min_length)
+        object.__setattr__(self, "forbidden_ids", tuple(self.forbidden_ids))
+
+    @classmethod
+    def descriptions(cls) -> dict[str, str]:
+        """Returns the description of each field, from the docstring, for options and tables.
+
+        >>> SearchSettings.descriptions()["beams"]
+        'hypotheses that are followed at once; 1 is greedy search (default: 4)'
+        """
+        arguments = re.findall(
+            r"^    (\w+): (.+?)\. Default: (.+?)\.$", inspect.getdoc(cls) or "", re.M | re.S
+        )
+        return {
+            name: " ".join(f"{text[0].lower()}{text[1:]} (default: {default})".split())
+            for name, text, default in arguments
+        }
 
     def make(
         self, longest: int = 256, has_source: bool = True, special_ids: SpecialIds | None = None
@@ -108,15 +140,14 @@ class SearchSettings:
         """Returns the search.
 
         Args:
-            longest: Integer. Default of `max_length`. Defaults to 256.
-            has_source: Boolean. Whether the model has a source that lengths can be relative to.
-                Defaults to True.
-            special_ids: `SpecialIds` of the model. Defaults to `SpecialIds()`.
+            longest: Default of `max_length`.
+            has_source: Whether the model has a source that lengths can be relative to.
+            special_ids: Those of the model. Defaults to `SpecialIds()`.
         """
         is_greedy = self.method == "beam" and self.beams == 1 and not self.coverage_penalty
-        kind = search_class("greedy" if is_greedy else self.method)
+        kind = SEARCHES.find("greedy" if is_greedy else self.method)
         # Settings of sampling are for `make_sampling`.
-        sampling = _settings_of(search_class("sampling"))
+        sampling = _settings_of(SEARCHES.find("sampling"))
         used = {*_settings_of(kind), *sampling, *_LENGTHS, *_CONSTRAINTS, "method"}
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
@@ -128,57 +159,39 @@ class SearchSettings:
         self, longest: int = 256, has_source: bool = True, special_ids: SpecialIds | None = None
     ) -> "SamplingSearch":
         """Returns a sampling search with these limits and constraints; arguments as in `make`."""
-        return self._make(search_class("sampling"), longest, has_source, special_ids)
+        return self._make(SEARCHES.find("sampling"), longest, has_source, special_ids)
 
     def _make(self, kind: "type[Search]", *arguments: Any) -> Any:
-        own = _settings_of(kind)
-        names = [field.name for field in dataclasses.fields(self) if field.name in own]
+        names = _settings_of(kind) & _settings_of(type(self))
         return kind(**self.shared(*arguments), **{name: getattr(self, name) for name in names})
 
     def shared(
-        self, longest: int = 256, has_source: bool = True, special_ids: SpecialIds | None = None
+        self, longest: int, has_source: bool, special_ids: SpecialIds | None
     ) -> dict[str, Any]:
         """Returns the settings `lengths` and `constraints` of a search; arguments as in `make`."""
-        return {
-            "lengths": self._length_limits(longest, has_source),
-            "constraints": tuple(self._constraints(special_ids or SpecialIds())),
-        }
-
-    def _length_limits(self, longest: int, has_source: bool) -> "LengthLimits":
-        from keras_transformer.decoding.constraints import LengthLimits
+        from keras_transformer.decoding import constraints
 
         relative = {}
         if self.max_length_ratio is not None or (not has_source and self.max_length_margin is None):
             relative["maximum_ratio"] = self.max_length_ratio
         if self.max_length_margin is not None:
             relative["maximum_margin"] = self.max_length_margin
-        default = max(longest, self.min_length)
-        return LengthLimits(
-            maximum=default if self.max_length is None else self.max_length,
+        lengths = constraints.LengthLimits(
+            maximum=self.max_length or max(longest, self.min_length),
             minimum=self.min_length,
             minimum_ratio=self.min_length_ratio,
             **relative,
         )
-
-    def _constraints(self, special_ids: SpecialIds) -> "Iterator[Constraint]":
-        """Yields the constraints, in the order in which a search applies them."""
-        from keras_transformer.decoding.constraints import (
-            ForbiddenTokens,
-            NoRepeatNgram,
-            RepetitionPenalty,
-        )
-
+        chosen: list[Constraint] = []
         if self.no_repeat_ngram:
-            yield NoRepeatNgram(self.no_repeat_ngram)
+            chosen.append(constraints.NoRepeatNgram(self.no_repeat_ngram))
         if self.repetition_penalty != 1:
-            yield RepetitionPenalty(self.repetition_penalty)
+            chosen.append(constraints.RepetitionPenalty(self.repetition_penalty))
         if self.forbidden_ids:
-            forbidden = ForbiddenTokens(self.forbidden_ids)
-            try:
-                forbidden.require_end_allowed(special_ids)
-            except ArgumentError as error:
-                raise error.renamed("forbidden_ids") from None
-            yield forbidden
+            forbidden = constraints.ForbiddenTokens(self.forbidden_ids)
+            forbidden.require_end_allowed(special_ids or SpecialIds(), "forbidden_ids")
+            chosen.append(forbidden)
+        return {"lengths": lengths, "constraints": tuple(chosen)}
 
 
 def get_search(
@@ -195,35 +208,31 @@ def get_search(
     20
 
     Args:
-        search: Name of a registered search ("greedy", "beam", "sampling"), a `Search`, or
-            `SearchSettings`. Defaults to "beam".
-        longest: Integer. Default of the maximum length. Defaults to 256.
-        has_source: Boolean. Whether the model has a source that lengths can be relative to.
-            Defaults to True.
-        special_ids: `SpecialIds` of the model. Defaults to `SpecialIds()`.
+        search: Name of a registered search, a `Search`, or `SearchSettings`.
+        longest: Default of the maximum length.
+        has_source: Whether the model has a source that lengths can be relative to.
+        special_ids: Those of the model. Defaults to `SpecialIds()`.
         **settings: Settings of a search that is given by name: those of its class, such as `beams`
             or `temperature`, and those of `SearchSettings` for lengths and constraints, such as
             `max_length` or `no_repeat_ngram`.
     """
     if not isinstance(search, str):
         if settings:
-            raise UserError(
-                f"Settings must be given with the name of a search; got {', '.join(settings)} with "
-                f"{search!r}.",
-                fix="Set them in the object.",
-            )
+            got = f"{', '.join(settings)} with {search!r}"
+            problem = f"Settings must be given with the name of a search; got {got}."
+            raise UserError(problem, fix="Set them in the object.")
         if isinstance(search, SearchSettings):
             return search.make(longest, has_source, special_ids)
         from keras_transformer.decoding.search import Search
 
         if not isinstance(search, Search):
-            names = ", ".join(map(repr, registered_searches()))
+            names = ", ".join(map(repr, SEARCHES.names()))
             raise ArgumentError("search", f"one of {names}, a Search or SearchSettings", search)
         return search
-    kind = search_class(search)
-    own = _settings_of(kind)
+    kind = SEARCHES.find(search)
     for name in settings:
-        require_choice(f"setting of {search} search", name, {*own, *_LENGTHS, *_CONSTRAINTS})
+        known = {*_settings_of(kind), *_LENGTHS, *_CONSTRAINTS}
+        require_choice(f"setting of {search} search", name, known)
     plain = {}
     for whole, parts in (("lengths", _LENGTHS), ("constraints", _CONSTRAINTS)):
         given = {name: settings.pop(name) for name in parts if name in settings}
@@ -234,17 +243,5 @@ def get_search(
     return kind(**{**shared, **settings})
 
 
-def _settings_of(kind: "type[Search]") -> set[str]:
+def _settings_of(kind: type) -> set[str]:
     return {field.name for field in dataclasses.fields(kind)}
-
-
-def require_top_k(name: str, value: Any) -> None:
-    """Checks a setting that limits sampling to the most likely tokens; None for no limit."""
-    if value is not None:
-        require_positive_integer(name, value)
-
-
-def require_top_p(name: str, value: Any) -> None:
-    """Checks a setting that limits sampling to a total probability; None for no limit."""
-    if value is not None and require_positive(name, value) > 1:
-        raise ArgumentError(name, "at most 1", value)

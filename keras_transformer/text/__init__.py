@@ -1,7 +1,4 @@
-"""Tokenizers as graph operations, their special ids, and learning of vocabularies.
-
-Names are imported on first use (PEP 562): `SpecialIds` is available without TensorFlow.
-"""
+"""Tokenizers as graph operations, their special ids, and learning of vocabularies."""
 
 from typing import TYPE_CHECKING
 
@@ -13,9 +10,8 @@ if TYPE_CHECKING:
     from keras_transformer.text.registry import registered_tokenizers, tokenizer_class
     from keras_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
     from keras_transformer.text.special_ids import SpecialIds
-    from keras_transformer.text.tokenizer import Tokenizer, load_tokenizer
+    from keras_transformer.text.tokenizer import NO_HEAD, Tokenizer, load_tokenizer, number_words
     from keras_transformer.text.tokenizer_pair import TokenizerPair
-    from keras_transformer.text.word_numbers import NO_HEAD, number_words
     from keras_transformer.text.wordpiece_tokenizer import WordPieceTokenizer
 
 import_lazily(
@@ -26,9 +22,8 @@ import_lazily(
         "registry": "registered_tokenizers tokenizer_class",
         "sentencepiece_tokenizer": "SentencePieceTokenizer",
         "special_ids": "SpecialIds",
-        "tokenizer": "Tokenizer load_tokenizer",
+        "tokenizer": "NO_HEAD Tokenizer load_tokenizer number_words",
         "tokenizer_pair": "TokenizerPair",
-        "word_numbers": "NO_HEAD number_words",
         "wordpiece_tokenizer": "WordPieceTokenizer",
     },
 )

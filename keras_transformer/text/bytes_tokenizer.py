@@ -4,10 +4,9 @@ from typing import Any, Self
 
 import tensorflow as tf
 
-from keras_transformer._utils.errors import UserError
-from keras_transformer._utils.types import Path
+from keras_transformer._utils.errors import ArgumentError
 from keras_transformer.text.special_ids import SpecialIds
-from keras_transformer.text.tokenizer import Passages, Report, Strings, Tokenizer
+from keras_transformer.text.tokenizer import Report, Strings, Tokenizer
 
 
 class ByteTokenizer(Tokenizer, registered_name="bytes"):
@@ -30,15 +29,12 @@ class ByteTokenizer(Tokenizer, registered_name="bytes"):
     models", section 3.1.
 
     Args:
-        special_ids: `SpecialIds`. The bytes take the other ids, in order. Defaults to
-            `SpecialIds()`.
+        special_ids: The bytes take the other ids, in order. Defaults to `SpecialIds()`.
     """
 
     def __init__(self, special_ids: SpecialIds | None = None) -> None:
-        super().__init__(
-            (chr(byte) if 0x20 < byte < 0x7F else f"<0x{byte:02X}>" for byte in range(256)),
-            special_ids,
-        )
+        pieces = (chr(byte) if 0x20 < byte < 0x7F else f"<0x{byte:02X}>" for byte in range(256))
+        super().__init__(pieces, special_ids)
         first = int(self.piece_ids[0])
         # The id of byte 0 if the ids of the bytes are consecutive, else None.
         self._first_id = first if self.piece_ids[-1] == first + 255 else None
@@ -54,10 +50,8 @@ class ByteTokenizer(Tokenizer, registered_name="bytes"):
     def _split(self, strings: tf.Tensor) -> tf.RaggedTensor:
         values = tf.io.decode_raw(tf.strings.reduce_join(strings), tf.uint8)
         values = tf.cast(values, tf.int32)
-        if self._first_id is None:
-            ids = tf.gather(self.piece_ids, values)
-        else:
-            ids = values + self._first_id
+        first = self._first_id
+        ids = tf.gather(self.piece_ids, values) if first is None else values + first
         lengths = tf.cast(tf.strings.length(strings), tf.int64)
         return tf.RaggedTensor.from_row_lengths(ids, lengths, validate=False)
 
@@ -75,21 +69,17 @@ class ByteTokenizer(Tokenizer, registered_name="bytes"):
         return [1] * 256
 
     @classmethod
-    def from_bytes(
-        cls, content: bytes, settings: dict[str, Any], special_ids: SpecialIds, origin: Path
-    ) -> Self:
+    def from_bytes(cls, content: bytes, settings: dict[str, Any], special_ids: SpecialIds) -> Self:
         return cls(special_ids)
 
     @classmethod
-    def check_learning(cls, vocabulary_size: int, special_ids: SpecialIds, **options: Any) -> int:
-        size = 256 + len(special_ids.ids)
-        if vocabulary_size < size:
-            least = f"at least {size} for 'bytes', the number of its ids"
-            raise UserError(f"`vocabulary_size` must be {least}; got {vocabulary_size}.")
-        return size
+    def check_learning(cls, size: int, special_ids: SpecialIds) -> int:
+        fixed_size = 256 + len(special_ids.ids)
+        if size < fixed_size:
+            expected = f"at least {fixed_size} for 'bytes', the number of its ids"
+            raise ArgumentError("vocabulary_size", expected, size)
+        return fixed_size
 
     @classmethod
-    def learn(
-        cls, read_passages: Passages, vocabulary_size: int, report: Report, special_ids: SpecialIds
-    ) -> Self:
+    def learn(cls, passages: list[str], size: int, special_ids: SpecialIds, report: Report) -> Self:
         return cls(special_ids)

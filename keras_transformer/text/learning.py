@@ -14,7 +14,7 @@ from keras_transformer._utils.checks import (
     require_positive_integer,
 )
 from keras_transformer._utils.console import is_plain
-from keras_transformer._utils.errors import UserError
+from keras_transformer._utils.errors import ArgumentError, UserError
 from keras_transformer.text.registry import tokenizer_class
 from keras_transformer.text.special_ids import SpecialIds
 from keras_transformer.text.tokenizer import Report, Tokenizer
@@ -46,46 +46,37 @@ def learn_tokenizer(
     TensorShape([3, None])
 
     Args:
-        name: String. Registered name of the kind: `"sentencepiece"`, `"wordpiece"` or `"bytes"`.
-        lines: Iterable of strings, read once. For a vocabulary that source and target share, the
-            lines of both.
-        vocabulary_size: Integer. Wanted number of ids, special ids included.
-        maximum_passages: Integer. A larger corpus is sampled down to this number of passages; a
-            passage is a line, or a part of a line of more than 250 characters. A unigram model
-            needs about 25 bytes of memory for each of their characters. Defaults to 200,000.
-        special_ids: `SpecialIds` of the tokenizer. Defaults to `SpecialIds()`.
-        progress: Callable `progress(stage, done, total)`; `total` is None if it is unknown. By
+        name: Registered name of the kind: `"sentencepiece"`, `"wordpiece"` or `"bytes"`.
+        lines: Read once. For a vocabulary that source and target share, the lines of both.
+        vocabulary_size: Wanted number of ids, special ids included.
+        maximum_passages: A larger corpus is sampled down to this number of passages; a passage is a
+            line, or a part of a line of more than 250 characters. A unigram model needs about 25
+            bytes of memory for each of their characters.
+        special_ids: Special ids of the tokenizer. Defaults to `SpecialIds()`.
+        progress: Function `progress(stage, done, total)`; `total` is None if it is unknown. By
             default a progress bar on a terminal, and a plain line elsewhere.
         **options: Options of the kind: `model` for `"sentencepiece"`, `lowercase` for
             `"wordpiece"`.
     """
     special_ids = special_ids or SpecialIds()
     limits = {"maximum_passages": maximum_passages, "special_ids": special_ids}
-    check_learning(name, vocabulary_size, **limits, **options)
+    fixed_size = check_learning(name, vocabulary_size, **limits, **options)
     if isinstance(lines, str | bytes):
-        raise UserError(
-            "`lines` must be many strings, such as a list or an open file; got a single one, "
-            f"{lines[:40]!r}."
-        )
+        raise ArgumentError("lines", "many strings, such as a list or an open file", lines[:40])
     title = f"Learning a {name} vocabulary of {vocabulary_size}"
     context = learning_progress(title) if progress is None else contextlib.nullcontext(progress)
     with context as report:
-
-        def read_passages() -> list[str]:
+        passages = []
+        if fixed_size is None:
             passages = sample_passages(lines, maximum_passages, report)
             if not passages:
                 raise UserError("There is nothing to learn a vocabulary from: no line has text.")
-            return passages
-
         kind = tokenizer_class(name)
-        tokenizer = kind.learn(read_passages, vocabulary_size, report, special_ids, **options)
-    if tokenizer.vocabulary_size < vocabulary_size:
-        warnings.warn(
-            f"The {name} vocabulary has {tokenizer.vocabulary_size} ids, fewer than the "
-            f"{vocabulary_size} requested: this text has no more pieces. Learn from more text, or "
-            f"request {tokenizer.vocabulary_size}.",
-            stacklevel=2,
-        )
+        tokenizer = kind.learn(passages, vocabulary_size, special_ids, report, **options)
+    if (size := tokenizer.vocabulary_size) < vocabulary_size:
+        problem = f"The {name} vocabulary has {size} ids, fewer than the {vocabulary_size}"
+        fix = f"this text has no more pieces. Learn from more text, or request {size}."
+        warnings.warn(f"{problem} requested: {fix}", stacklevel=2)
     return tokenizer
 
 
@@ -99,18 +90,17 @@ def check_learning(
 ) -> int | None:
     """Checks the arguments of `learn_tokenizer` without reading text or creating tensors.
 
+    It returns the vocabulary size if the kind has a fixed one, else None.
+
     >>> check_learning("bytes", 260)
     260
 
     Args:
-        name: String. Registered name of the kind.
-        vocabulary_size: Integer. Wanted number of ids, special ids included.
-        maximum_passages: Integer. Maximum number of passages. Defaults to 200,000.
-        special_ids: `SpecialIds` of the tokenizer. Defaults to `SpecialIds()`.
+        name: Registered name of the kind.
+        vocabulary_size: Wanted number of ids, special ids included.
+        maximum_passages: Maximum number of passages.
+        special_ids: Special ids of the tokenizer. Defaults to `SpecialIds()`.
         **options: Options of the kind.
-
-    Returns:
-        The vocabulary size if the kind has a fixed one, else None.
     """
     kind = tokenizer_class(name)
     special_ids = special_ids or SpecialIds()
@@ -126,11 +116,10 @@ def check_learning(
 
 
 def sample_passages(lines: Iterable[str], maximum: int, report: Report) -> list[str]:
-    """Returns at most `maximum` passages of `lines`, which are read once.
+    """Returns at most `maximum` passages of `lines`, which are read once; blank ones are left out.
 
-    A passage is a line, or a part of a line of more than 250 characters. Blank passages are left
-    out. If there are more than `maximum`, each has the same chance of being selected (reservoir
-    sampling: Vitter 1985, algorithm R), and the same lines always give the same sample.
+    If there are more, each has the same chance of being selected (reservoir sampling: Vitter 1985,
+    algorithm R), and the same lines always give the same sample.
 
     >>> sample_passages(["a line", "", "another"], 10, lambda *_: None)
     ['a line', 'another']
@@ -176,25 +165,19 @@ def split_line(line: str) -> Iterator[str]:
 def learning_progress(title: str) -> Iterator[Report]:
     """Yields a callback `report(stage, done, total)` that shows progress on standard error.
 
-    On a terminal it shows a progress bar, which is erased at the end. Elsewhere (a file, a pipe, a
-    dumb terminal) it prints one plain line, `title`.
+    A terminal shows a progress bar, which is erased at the end; a file or pipe gets the title only.
     """
     from rich.console import Console
-
-    console = Console(stderr=True)
-    if is_plain(console):
-        print(title, file=sys.stderr, flush=True)
-        yield lambda stage, done, total: None
-        return
-
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+    console = Console(stderr=True)
+    plain = is_plain(console)
+    if plain:
+        print(title, file=sys.stderr, flush=True)
     texts = TextColumn("{task.description}"), TextColumn("{task.completed:,}")
     columns = (SpinnerColumn(), texts[0], BarColumn(), texts[1], TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as bar:
+    with Progress(*columns, console=console, transient=True, disable=plain) as bar:
         task = bar.add_task(title, total=None)
-
-        def report(stage: str, done: int, total: int | None) -> None:
-            bar.update(task, description=f"{title}: {stage}", completed=done, total=total)
-
-        yield report
+        yield lambda stage, done, total: bar.update(
+            task, description=f"{title}: {stage}", completed=done, total=total
+        )

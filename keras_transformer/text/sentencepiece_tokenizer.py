@@ -8,8 +8,8 @@ import pathlib
 import re
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -21,10 +21,9 @@ from keras_transformer._utils.checks import (
     require_positive,
     require_rate,
 )
-from keras_transformer._utils.errors import UserError
-from keras_transformer._utils.types import Path
+from keras_transformer._utils.errors import ArgumentError, UserError
 from keras_transformer.text.special_ids import SPECIAL_NAMES, SpecialIds
-from keras_transformer.text.tokenizer import Passages, Report, Strings, Tokenizer, as_strings
+from keras_transformer.text.tokenizer import Report, Strings, Tokenizer, as_strings
 
 #: Algorithms of `learn_tokenizer("sentencepiece", …)`.
 MODELS = ("unigram", "bpe")
@@ -42,6 +41,8 @@ _UNESCAPES = "10 5F\t2581\n10 50\t10\n"
 # The number of threads determines the last digits of unigram's sums of probabilities, and with them
 # the pieces. This is the library's default, used on every machine.
 _THREADS = 16
+
+_FIX_MODEL = "Learn one with `learn_tokenizer`, or give its `special_ids`."
 
 # The sentencepiece library has one seed for the whole process.
 _SEEDING = threading.Lock()
@@ -78,8 +79,8 @@ class SentencePieceTokenizer(Tokenizer, registered_name="sentencepiece"):
 
     Args:
         model: Bytes of a model that `learn_tokenizer` made.
-        special_ids: `SpecialIds`. Defaults to those of the model. Required if ids have several
-            roles, because a model stores one role for each id.
+        special_ids: Defaults to those of the model. Required if ids have several roles, because a
+            model stores one role for each id.
     """
 
     file_name: ClassVar[str | None] = "sentencepiece.model"
@@ -91,9 +92,8 @@ class SentencePieceTokenizer(Tokenizer, registered_name="sentencepiece"):
                 self._ops = _SentencePieceOps(self._model)
                 pieces = self._ops.pieces().numpy()
             except tf.errors.OpError as error:
-                raise UserError(
-                    "These bytes are not a SentencePiece model.", fix=_FIX_MODEL
-                ) from error
+                problem = "These bytes are not a SentencePiece model."
+                raise UserError(problem, fix=_FIX_MODEL) from error
         names = [piece.decode() for piece in pieces]
         special_ids = _check_special_ids(names, special_ids)
         super().__init__(np.delete(np.array(names, object), special_ids.ids), special_ids)
@@ -109,35 +109,42 @@ class SentencePieceTokenizer(Tokenizer, registered_name="sentencepiece"):
 
         Args:
             strings: Strings `[B]`.
-            seed: Non-negative integer.
-            alpha: Float. For a unigram model the power to which the probability of a segmentation
-                is raised: smaller is more random; defaults to 0.2. For a BPE model the rate of
-                merges that are dropped: larger is more random; defaults to 0.1, as in the paper.
+            seed: Not negative.
+            alpha: For a unigram model the power to which the probability of a segmentation is
+                raised: smaller is more random; defaults to 0.2. For a BPE model the rate of merges
+                that are dropped: larger is more random; defaults to 0.1, as in the paper.
         """
+        import sentencepiece
+
         texts = self._add_space(as_strings(strings)).numpy()
-        require_integer("seed", seed, minimum=0)
-        if self._processor.is_bpe:
+        # 32 bits of the seed, whatever its size. All ones would mean "seed from the clock".
+        entropy = np.random.SeedSequence(require_integer("seed", seed, minimum=0))
+        seed = int(entropy.generate_state(1)[0]) % (2**32 - 1)
+        if self._is_bpe:
             alpha = require_rate("alpha", 0.1 if alpha is None else alpha)
         else:
             alpha = require_positive("alpha", 0.2 if alpha is None else alpha)
+        options = {"enable_sampling": True, "nbest_size": -1, "alpha": alpha}
+
+        def draw() -> list[list[int]]:
+            sentencepiece.set_random_generator_seed(seed)
+            return [self._processor.encode(text, **options) for text in texts]
+
         # The library seeds a thread's generator when the thread first uses it, and never again, so
         # each call has a thread of its own.
         with _SEEDING, ThreadPoolExecutor(max_workers=1) as new_thread:
-            rows = new_thread.submit(self._processor.sample, texts, seed, alpha).result()
-        return tf.RaggedTensor.from_row_lengths(
-            np.fromiter(itertools.chain.from_iterable(rows), np.int32),
-            row_lengths=np.fromiter(map(len, rows), np.int64),
-        )
+            rows = new_thread.submit(draw).result()
+        values = np.fromiter(itertools.chain.from_iterable(rows), np.int32)
+        lengths = np.fromiter(map(len, rows), np.int64)
+        return tf.RaggedTensor.from_row_lengths(values, lengths)
 
     def spellings(self, strings: Strings) -> tf.RaggedTensor:
         return tf.strings.regex_replace(super().spellings(strings), "\u2581", " ")
 
     def word_sizes(self, words: tf.RaggedTensor) -> tf.RaggedTensor:
-        """Returns the bytes of each word as the model sees it: with a space before it and with "▁"
-        and U+0010 escaped.
-        """
+        """Returns the bytes of each word with a space before it, and "▁" and U+0010 escaped."""
         texts = self.normalize(words.values)
-        escaped = tf.strings.regex_replace(tf.strings.regex_replace(texts, "\x10", "10"), "▁", "10")
+        escaped = tf.strings.regex_replace(texts, "[\x10▁]", "10")
         return words.with_values(tf.strings.length(escaped) + 1)
 
     def _sizes_of_pieces(self) -> Iterable[int]:
@@ -147,8 +154,15 @@ class SentencePieceTokenizer(Tokenizer, registered_name="sentencepiece"):
             yield 1 if is_byte else len(piece.replace("▁", " ").encode())
 
     @functools.cached_property
-    def _processor(self) -> "_Processor":
-        return _Processor(self._model)
+    def _processor(self) -> Any:
+        import sentencepiece
+
+        return sentencepiece.SentencePieceProcessor(model_proto=self._model)
+
+    @functools.cached_property
+    def _is_bpe(self) -> bool:
+        trainer = _parse(self._model).trainer_spec
+        return trainer.model_type == trainer.BPE
 
     def _add_space(self, strings: tf.Tensor) -> tf.Tensor:
         strings = self.normalize(strings)
@@ -165,56 +179,37 @@ class SentencePieceTokenizer(Tokenizer, registered_name="sentencepiece"):
         return self._model
 
     @classmethod
-    def from_bytes(
-        cls, content: bytes, settings: dict[str, Any], special_ids: SpecialIds, origin: Path
-    ) -> Self:
-        try:
-            return cls(content, special_ids)
-        except UserError as error:
-            raise error.at(origin) from error
+    def from_bytes(cls, content: bytes, settings: dict[str, Any], special_ids: SpecialIds) -> Self:
+        return cls(content, special_ids)
 
     @classmethod
-    def check_learning(
-        cls, vocabulary_size: int, special_ids: SpecialIds, model: str = "unigram"
-    ) -> None:
+    def check_learning(cls, size: int, special_ids: SpecialIds, model: str = "unigram") -> None:
         require_choice("model", model, MODELS)
-        if max(special_ids.ids) >= vocabulary_size:
-            limit = f"`vocabulary_size`, {vocabulary_size}"
-            raise UserError(f"The special ids must be below {limit}; got {special_ids}.")
+        if max(special_ids.ids) >= size:
+            expected = f"below `vocabulary_size`, {size}"
+            raise ArgumentError("special_ids", expected, special_ids, related=("vocabulary_size",))
 
     @classmethod
     def learn(
         cls,
-        read_passages: Passages,
-        vocabulary_size: int,
-        report: Report,
+        passages: list[str],
+        size: int,
         special_ids: SpecialIds,
+        report: Report,
         model: str = "unigram",
     ) -> Self:
-        passages = read_passages()
         report("Learning pieces", 0, None)
-        return cls(learn_model(passages, vocabulary_size, model, special_ids), special_ids)
-
-
-_FIX_MODEL = "Learn one with `learn_tokenizer`."
+        return cls(learn_model(passages, size, model, special_ids), special_ids)
 
 
 def _check_special_ids(names: list[str], special_ids: SpecialIds | None) -> SpecialIds:
-    """Returns the special ids of a model with the given names of pieces.
-
-    The model must agree with `special_ids` if they are given.
-    """
+    """Returns the special ids of a model, which must agree with `special_ids` if they are given."""
     found = {number: name for number, name in enumerate(names) if name in CONTROL_PIECES}
-    if special_ids is None:
-        roles = {name: number for number, name in found.items()}
-        if roles.keys() != set(CONTROL_PIECES):
-            raise UserError(
-                f"The model has special pieces {sorted(roles)} and must have {CONTROL_PIECES}.",
-                fix="Learn one with `learn_tokenizer`, or give `special_ids`.",
-            )
+    roles = {name: number for number, name in found.items()}
+    if special_ids is None and len(roles) == len(CONTROL_PIECES):
         return SpecialIds(*(roles[name] for name in CONTROL_PIECES))
-    wanted = _control_names(special_ids)
-    if found != wanted:
+    wanted = CONTROL_PIECES if special_ids is None else _control_names(special_ids)
+    if special_ids is None or found != wanted:
         problem = f"The model has special pieces {found} and must have {wanted}."
         raise UserError(problem, fix=_FIX_MODEL)
     return special_ids
@@ -251,22 +246,20 @@ class _SentencePieceOps(tf.saved_model.experimental.TrackableResource):
 
     def pieces(self) -> tf.Tensor:
         """Returns the pieces in the order of their ids, strings `[V]`."""
-        size = _raw_ops().sentencepiece_vocab_size_op(self.resource_handle)
-        return _raw_ops().sentencepiece_id_to_string_op(self.resource_handle, tf.range(size))
+        ids = tf.range(_raw_ops().sentencepiece_vocab_size_op(self.resource_handle))
+        return _raw_ops().sentencepiece_id_to_string_op(self.resource_handle, ids)
 
     def split(self, strings: tf.Tensor) -> tf.RaggedTensor:
         """Returns the int32 ids `[B, None]` of strings `[B]`."""
         options = {"nbest_size": 0, "alpha": 1.0, "out_type": tf.int32, **_UNCHANGED}
-        values, row_splits = _raw_ops().sentencepiece_tokenize_op(
-            self.resource_handle, strings, **options
-        )
+        tokenize = _raw_ops().sentencepiece_tokenize_op
+        values, row_splits = tokenize(self.resource_handle, strings, **options)
         return tf.RaggedTensor.from_row_splits(values, row_splits, validate=False)
 
     def join(self, ids: tf.RaggedTensor) -> tf.Tensor:
         """Returns the strings `[B]` of int32 ids `[B, None]`."""
-        return _raw_ops().sentencepiece_detokenize_op(
-            self.resource_handle, ids.values, ids.row_splits, **_UNCHANGED
-        )
+        join = _raw_ops().sentencepiece_detokenize_op
+        return join(self.resource_handle, ids.values, ids.row_splits, **_UNCHANGED)
 
 
 def _raw_ops() -> Any:
@@ -275,29 +268,7 @@ def _raw_ops() -> Any:
     return sentencepiece_tokenizer.gen_sentencepiece_tokenizer
 
 
-class _Processor:
-    """A model in the sentencepiece library."""
-
-    def __init__(self, model: bytes) -> None:
-        import sentencepiece
-        from sentencepiece import sentencepiece_model_pb2
-
-        trainer = sentencepiece_model_pb2.ModelProto.FromString(model).trainer_spec
-        self.is_bpe: bool = trainer.model_type == trainer.BPE
-        self._set_seed = sentencepiece.set_random_generator_seed
-        self._encode = sentencepiece.SentencePieceProcessor(model_proto=model).encode
-
-    def sample(self, texts: Sequence[bytes], seed: int, alpha: float) -> list[list[int]]:
-        # 32 bits of the seed, whatever its size. All ones would mean "seed from the clock".
-        self._set_seed(int(np.random.SeedSequence(seed).generate_state(1)[0]) % (2**32 - 1))
-        return [
-            self._encode(text, enable_sampling=True, nbest_size=-1, alpha=alpha) for text in texts
-        ]
-
-
-def learn_model(
-    passages: Iterable[str], vocabulary_size: int, model: str, special_ids: SpecialIds
-) -> bytes:
+def learn_model(passages: Iterable[str], size: int, model: str, special_ids: SpecialIds) -> bytes:
     """Returns the bytes of a model; the same passages give the same bytes."""
     import sentencepiece
 
@@ -313,7 +284,7 @@ def learn_model(
             sentence_iterator=(" " + passage for passage in passages),
             model_writer=content,
             model_type=model,
-            vocab_size=vocabulary_size,
+            vocab_size=size,
             hard_vocab_limit=False,
             byte_fallback=True,
             add_dummy_prefix=False,
@@ -331,30 +302,28 @@ def learn_model(
             too_small = re.search(r"smaller than required_chars\. \d+ vs (\d+)", str(error))
             if not too_small:
                 raise
-            raise UserError(
-                f"`vocabulary_size` must be at least {too_small[1]} for this text "
-                f"({len(special_ids.ids)} special ids, 256 bytes, and its characters); got "
-                f"{vocabulary_size}."
-            ) from error
-    return _remove_paths(content.getvalue())
+            parts = f"{len(special_ids.ids)} special ids, 256 bytes, and its characters"
+            expected = f"at least {too_small[1]} for this text ({parts})"
+            raise ArgumentError("vocabulary_size", expected, size) from error
+    # Without the names of the temporary files, which differ each time.
+    proto = _parse(content.getvalue())
+    proto.normalizer_spec.ClearField("normalization_rule_tsv")
+    proto.denormalizer_spec.ClearField("normalization_rule_tsv")
+    return proto.SerializeToString(deterministic=True)
 
 
 def _run_in_thread(function: Callable[[], object]) -> None:
     """Runs a long call of C++ in a thread, so that Ctrl-C interrupts it immediately."""
-    raised: list[BaseException] = []
+    done: Future[object] = Future()
 
     def run() -> None:
         try:
-            function()
+            done.set_result(function())
         except BaseException as error:
-            raised.append(error)
+            done.set_exception(error)
 
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    while thread.is_alive():
-        thread.join(timeout=0.1)
-    if raised:
-        raise raised[0]
+    threading.Thread(target=run, daemon=True).start()
+    done.result()
 
 
 def _control_arguments(special_ids: SpecialIds) -> dict[str, int | str]:
@@ -367,11 +336,8 @@ def _control_arguments(special_ids: SpecialIds) -> dict[str, int | str]:
     return arguments
 
 
-def _remove_paths(model: bytes) -> bytes:
-    """Returns the model without the names of the temporary files, which differ each time."""
+def _parse(model: bytes) -> Any:
+    """Returns a model as a protocol buffer."""
     from sentencepiece import sentencepiece_model_pb2
 
-    proto = sentencepiece_model_pb2.ModelProto.FromString(model)
-    proto.normalizer_spec.ClearField("normalization_rule_tsv")
-    proto.denormalizer_spec.ClearField("normalization_rule_tsv")
-    return proto.SerializeToString(deterministic=True)
+    return sentencepiece_model_pb2.ModelProto.FromString(model)

@@ -1,6 +1,7 @@
 """Ids that stand for no text: padding, unknown, start and end. Imports no TensorFlow."""
 
 import dataclasses
+import functools
 
 from keras_transformer._utils.checks import require_integer
 from keras_transformer._utils.errors import UserError
@@ -17,10 +18,10 @@ class SpecialIds:
     Marian) or with the end id (BART). The padding id must differ from the end and unknown ids.
 
     Args:
-        padding: Integer. Fills the rows of a batch. Defaults to 0.
-        unknown: Integer. Stands for what the vocabulary cannot spell. Defaults to 1.
-        start: Integer. First input of the decoder. Defaults to 2.
-        end: Integer. Ends every source and target. Defaults to 3.
+        padding: Fills the rows of a batch.
+        unknown: Stands for what the vocabulary cannot spell.
+        start: First input of the decoder.
+        end: Ends every source and target.
 
     >>> SpecialIds(padding=9, start=9, end=0).ids
     (0, 1, 9)
@@ -39,11 +40,10 @@ class SpecialIds:
             object.__setattr__(self, field.name, value)
         for name in ("end", "unknown"):
             if getattr(self, name) == self.padding:
-                raise UserError(
-                    f"The special ids `padding` and `{name}` must differ; both are {self.padding}."
-                )
+                problem = f"`padding` and `{name}` must differ; both are {self.padding}."
+                raise UserError(f"The special ids {problem}")
 
-    @property
+    @functools.cached_property
     def ids(self) -> tuple[int, ...]:
         """The distinct special ids in ascending order."""
         return tuple(sorted({self.padding, self.unknown, self.start, self.end}))

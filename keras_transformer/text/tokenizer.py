@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_transformer._utils.checks import require_rank
-from keras_transformer._utils.errors import UserError
+from keras_transformer._utils.errors import ArgumentError, UserError
 from keras_transformer._utils.files import atomic_directory
 from keras_transformer._utils.types import Path
 from keras_transformer.text.registry import TOKENIZERS, registered_tokenizers, tokenizer_class
@@ -22,10 +22,11 @@ from keras_transformer.text.special_ids import SpecialIds
 Strings: TypeAlias = tf.Tensor | np.ndarray | Sequence[str] | Sequence[bytes]
 #: Ids `[B, T]`: padded (a tensor, an array or nested lists) or a `tf.RaggedTensor`.
 Ids: TypeAlias = tf.Tensor | tf.RaggedTensor | np.ndarray | Sequence[Sequence[int]]
-#: Function that reads a corpus and returns its passages, none of them blank.
-Passages: TypeAlias = Callable[[], list[str]]
 #: Progress callback `report(stage, done, total)`; `total` is None if it is not known.
 Report: TypeAlias = Callable[[str, int, int | None], None]
+
+#: Marks a missing word in rows of the heads of words; 0 is the head of the root.
+NO_HEAD = -1
 
 _DESCRIPTION = "tokenizer.json"
 _VERSION = 1
@@ -44,10 +45,8 @@ class Tokenizer(tf.Module):
     and `learn` and `check_learning` if it can be learned.
 
     Args:
-        pieces: Iterable of strings. Labels of the pieces in the order of their ids. The pieces take
-            all ids that are not special, in ascending order.
-        special_ids: `SpecialIds`. Defaults to `SpecialIds()`: 0 to 3, so that the first piece has
-            id 4.
+        pieces: Labels of the pieces, which take all ids that are not special in ascending order.
+        special_ids: Defaults to `SpecialIds()`: 0 to 3, so that the first piece has id 4.
     """
 
     #: Name in the registry.
@@ -67,14 +66,19 @@ class Tokenizer(tf.Module):
     def __init__(self, pieces: Iterable[str], special_ids: SpecialIds | None = None) -> None:
         super().__init__()
         self.special_ids: SpecialIds = special_ids or SpecialIds()
-        self._vocabulary = _label_ids(tuple(pieces), self.special_ids)
+        names, remaining = self.special_ids.names, list(pieces)
+        size = len(remaining) + len(names)
+        if max(names) >= size:
+            expected = f"below the size of the vocabulary, {size} ids"
+            raise ArgumentError("special_ids", expected, self.special_ids)
+        labels = iter(remaining)
+        self._vocabulary = tuple(names.get(number) or next(labels) for number in range(size))
         with tf.init_scope():
             self._labels = tf.constant(self._vocabulary)
 
     def tokenize(self, strings: Strings) -> tf.RaggedTensor:
         """Returns the ids of strings `[B]` without start and end: int32 `[B, None]`."""
-        ids = self._split(as_strings(strings))
-        return tf.cast(ids, tf.int32)
+        return tf.cast(self._split(as_strings(strings)), tf.int32)
 
     def detokenize(self, ids: Ids, unknown: tf.Tensor | None = None) -> tf.Tensor:
         """Returns a string `[B]` for each row of ids.
@@ -84,8 +88,7 @@ class Tokenizer(tf.Module):
         Args:
             ids: Padded `[B, T]` or a `tf.RaggedTensor` `[B, None]`.
             unknown: Strings `[B, T]` that replace the unknown ids, such as the `spellings` of the
-                source tokens that they translate. By default unknown ids are left out. Ignored by
-                kinds without unknown ids (`has_unknowns`).
+                source tokens that they translate; ignored by kinds without `has_unknowns`.
         """
         del unknown
         rows = as_rows(ids)
@@ -109,8 +112,8 @@ class Tokenizer(tf.Module):
 
         Args:
             strings: Strings `[B]`.
-            seed: Non-negative integer. The same seed gives the same segmentation.
-            alpha: Float. Strength of the randomness; the default depends on the kind.
+            seed: Not negative. The same seed gives the same segmentation.
+            alpha: Strength of the randomness; the default depends on the kind.
         """
         problem = f"A {self.registered_name!r} tokenizer has one segmentation and cannot sample."
         fix = "Use a 'sentencepiece' tokenizer, or train without subword regularization."
@@ -126,24 +129,21 @@ class Tokenizer(tf.Module):
 
     def _is_piece(self, ids: tf.Tensor) -> tf.Tensor:
         """Returns which ids are neither special nor outside the vocabulary."""
-        special = self.special_ids.ids
-        if special == tuple(range(len(special))):
-            return (ids >= len(special)) & (ids < self.vocabulary_size)
-        is_piece = (ids >= 0) & (ids < self.vocabulary_size)
-        for special_id in special:
-            is_piece &= ids != special_id
+        first = int(self.piece_ids[0])
+        is_piece = (ids >= first) & (ids < self.vocabulary_size)
+        for special_id in self.special_ids.ids:
+            if special_id > first:
+                is_piece &= ids != special_id
         return is_piece
 
     def word_sizes(self, words: tf.RaggedTensor) -> tf.RaggedTensor:
         """Returns the size of each word in the text that joins the words with a space.
 
-        Words are strings `[B, None]`, sizes int32 `[B, None]`. Each kind has its own unit of size,
-        which `token_sizes` shares; see `number_words`.
+        Words are strings `[B, None]`, sizes int32 `[B, None]`. `token_sizes` has the same unit.
         """
-        raise UserError(
-            f"A {self.registered_name!r} tokenizer has no sizes and cannot be used with trees.",
-            fix="Use another kind, or implement `word_sizes` and `_sizes_of_pieces`.",
-        )
+        problem = f"{type(self).__name__} has no sizes of words and cannot be used with trees."
+        fix = "Use another tokenizer, or implement `word_sizes` and `_sizes_of_pieces`."
+        raise UserError(problem, fix=fix)
 
     @functools.cached_property
     def token_sizes(self) -> np.ndarray:
@@ -184,11 +184,9 @@ class Tokenizer(tf.Module):
         return tf.gather(self._labels, tf.where(is_known, numbers, self.special_ids.unknown))
 
     def require_vocabulary_size(self, size: int, owner: str) -> None:
-        """Raises a `UserError` unless the vocabulary has as many ids as a model.
+        """Raises a `UserError` unless the vocabulary has `size` ids, as its `owner` has.
 
-        Args:
-            size: Integer. Number of ids of the model.
-            owner: String. Subject of the message, such as "The model's embedding".
+        The message begins with the owner, such as "The model's embedding".
         """
         if size != self.vocabulary_size:
             tokenizer = f"the {self.registered_name!r} tokenizer has {self.vocabulary_size}"
@@ -209,17 +207,8 @@ class Tokenizer(tf.Module):
         return b""
 
     @classmethod
-    def from_bytes(
-        cls, content: bytes, settings: dict[str, Any], special_ids: SpecialIds, origin: Path
-    ) -> Self:
-        """Returns the tokenizer with the given `to_bytes()`, `settings()` and `special_ids`.
-
-        Args:
-            content: Bytes of the vocabulary or model file.
-            settings: Dictionary of JSON values.
-            special_ids: `SpecialIds`.
-            origin: Directory of the tokenizer, for error messages.
-        """
+    def from_bytes(cls, content: bytes, settings: dict[str, Any], special_ids: SpecialIds) -> Self:
+        """Returns the tokenizer with the given `to_bytes()`, `settings()` and `special_ids`."""
         raise NotImplementedError
 
     def save(self, directory: Path) -> None:
@@ -239,25 +228,55 @@ class Tokenizer(tf.Module):
                 (temporary / self.file_name).write_bytes(self.to_bytes())
 
     @classmethod
-    def check_learning(cls, vocabulary_size: int, special_ids: SpecialIds) -> int | None:
-        """Checks the arguments of `learn`; returns the vocabulary size if it is fixed or None."""
+    def check_learning(cls, size: int, special_ids: SpecialIds) -> int | None:
+        """Checks arguments of `learn`, options too; returns the size if it is fixed, else None.
+
+        A tokenizer with a fixed vocabulary learns nothing from text and gets no passages.
+        """
         return None
 
     @classmethod
-    def learn(
-        cls, read_passages: Passages, vocabulary_size: int, report: Report, special_ids: SpecialIds
-    ) -> Self:
+    def learn(cls, passages: list[str], size: int, special_ids: SpecialIds, report: Report) -> Self:
         """Returns a tokenizer learned from text, for `learn_tokenizer`.
 
         Further keyword arguments of a subclass are options of `learn_tokenizer`.
 
         Args:
-            read_passages: Function that reads the corpus and returns its passages.
-            vocabulary_size: Integer. Wanted number of ids; the result may have fewer.
+            passages: Lines or parts of lines, none of them blank.
+            size: Wanted number of ids; the result may have fewer.
+            special_ids: Special ids of the tokenizer.
             report: Progress callback `report(stage, done, total)`; `total` may be None.
-            special_ids: `SpecialIds` of the tokenizer.
         """
         raise NotImplementedError
+
+
+def number_words(tokenizer: Tokenizer, ids: tf.Tensor, word_sizes: tf.Tensor) -> tf.Tensor:
+    """Returns the number, from 1, of the word that each id belongs to: int32 `[B, S]`.
+
+    The text is the words joined with a space. Tokens and words have sizes in the same unit, so
+    their cumulative sums show where each ends. The result is exact for all tokenizers of this
+    package and for random segmentations too, because no piece extends over the end of a word. Ids
+    that belong to no word, such as end, padding and ids after the last word, get 0.
+
+    Args:
+        tokenizer: Tokenizer that produced the ids.
+        ids: int32 `[B, S]`. Padded ids of texts or of their beginnings, with or without end ids.
+        word_sizes: int32 `[B, W]`. Result of `tokenizer.word_sizes` for the words, padded with 0.
+
+    >>> from keras_transformer.text import ByteTokenizer
+    >>> tokenizer = ByteTokenizer()
+    >>> sizes = tokenizer.word_sizes(tf.ragged.constant([["ja", "so"]])).to_tensor()
+    >>> number_words(tokenizer, tokenizer.tokenize(["ja so"]).to_tensor(), sizes).numpy()
+    array([[1, 1, 2, 2, 2]], dtype=int32)
+    """
+    ids = tf.convert_to_tensor(ids)
+    places = tf.cumsum(tf.gather(tokenizer.token_sizes, ids), axis=1) - 1  # where each id ends
+    # One column more, because `tf.searchsorted` fails on none.
+    ends = tf.cumsum(tf.pad(word_sizes, [[0, 0], [0, 1]]), axis=1)  # [B, W + 1]
+    numbers = tf.searchsorted(ends, places, side="right") + 1
+    special = tokenizer.special_ids
+    is_special = (ids == special.padding) | (ids == special.start) | (ids == special.end)
+    return tf.where(is_special | (numbers > tf.shape(word_sizes)[1]), 0, numbers)
 
 
 def load_tokenizer(directory: Path) -> Tokenizer:
@@ -274,18 +293,20 @@ def load_tokenizer(directory: Path) -> Tokenizer:
     """
     directory = pathlib.Path(directory)
     description = _read_description(directory)
-    name, settings, file_name = (description[key] for key in ("name", "settings", "file"))
-    special_ids = description["special_ids"]
+    keys = ("name", "settings", "special_ids", "file")
+    name, settings, special_ids, file_name = (description[key] for key in keys)
     content = b"" if file_name is None else _read(directory, file_name)
     if _hash(name, settings, special_ids, content) != description["sha256"]:
         problem = f"damaged: its sha256 is not the one in {_DESCRIPTION}."
         fix = "Copy the directory again, or learn the tokenizer again."
         raise UserError(problem, where=directory / (file_name or _DESCRIPTION), fix=fix)
-    known = registered_tokenizers()
-    if name not in known:
+    if name not in (known := registered_tokenizers()):
         problem = f"there is no tokenizer named {name!r}; known are {', '.join(known)}."
         raise UserError(problem, where=directory, fix=_FIX_VERSION)
-    return tokenizer_class(name).from_bytes(content, settings, special_ids, directory)
+    try:
+        return tokenizer_class(name).from_bytes(content, settings, special_ids)
+    except UserError as error:
+        raise error.moved(directory / (error.where or "")) from error
 
 
 def _hash(name: str, settings: dict[str, Any], special_ids: SpecialIds, content: bytes) -> str:
@@ -307,19 +328,14 @@ def _read_description(directory: pathlib.Path) -> dict[str, Any]:
     try:
         description = json.loads(content)
     except ValueError as error:
-        raise UserError(
-            f"damaged: not JSON ({error}).", where=path, fix="Copy the directory again."
-        ) from error
+        problem = f"damaged: not JSON ({error})."
+        raise UserError(problem, where=path, fix="Copy the directory again.") from error
     for key, kind in _KEYS.items():
         if not isinstance(description, dict) or not isinstance(description.get(key), kind):
             raise _not_a_description(path, key)
     if description["version"] != _VERSION:
-        raise UserError(
-            f"has version {description['version']} of the format; this package reads version "
-            f"{_VERSION}.",
-            where=path,
-            fix=_FIX_VERSION,
-        )
+        problem = f"has version {description['version']}; this package reads version {_VERSION}."
+        raise UserError(problem, where=path, fix=_FIX_VERSION)
     file_name = description["file"]
     if file_name is not None and pathlib.PurePath(file_name).name != file_name:
         problem = f"'file' must be a name in the same directory; got {file_name!r}."
@@ -341,24 +357,10 @@ def _read(directory: pathlib.Path, file_name: str) -> bytes:
     try:
         return path.read_bytes()
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise UserError(
-            f"no tokenizer here: {file_name} is missing.", where=directory, fix=_FIX
-        ) from error
+        problem = f"no tokenizer here: {file_name} is missing."
+        raise UserError(problem, where=directory, fix=_FIX) from error
     except OSError as error:
         raise UserError(f"cannot be read ({error.strerror}).", where=path) from error
-
-
-def _label_ids(pieces: tuple[str, ...], special_ids: SpecialIds) -> tuple[str, ...]:
-    """Returns a label for each id; the pieces take the ids that are not special, in order."""
-    names = special_ids.names
-    size = len(pieces) + len(names)
-    if max(names) >= size:
-        raise UserError(
-            f"The special ids must be below the size of the vocabulary, {size} ids; got "
-            f"{special_ids}."
-        )
-    remaining = iter(pieces)
-    return tuple(names[number] if number in names else next(remaining) for number in range(size))
 
 
 def as_strings(strings: Strings) -> tf.Tensor:

@@ -27,22 +27,25 @@ class TokenizerPair(tf.Module):
     (True, 260)
 
     Args:
-        source: `Tokenizer` of the source.
-        target: `Tokenizer` of the target. Defaults to that of the source, which is then shared.
+        source: Tokenizer of the source.
+        target: Tokenizer of the target. Defaults to that of the source, which is then shared.
     """
 
     def __init__(self, source: Tokenizer, target: Tokenizer | None = None) -> None:
         super().__init__()
         if target is not None and target.special_ids != source.special_ids:
-            raise UserError(
-                "The tokenizers of source and target must have the same special ids; got "
-                f"{source.special_ids} and {target.special_ids}."
-            )
+            both = f"{source.special_ids} and {target.special_ids}"
+            raise UserError(f"Source and target must have the same special ids; got {both}.")
         self.source: Tokenizer = source
         # Equal tokenizers are shared, even if they are separate objects.
         if target is None or target.hash == source.hash:
             target = source
         self.target: Tokenizer = target
+
+    @classmethod
+    def of(cls, tokenizers: "Tokenizer | TokenizerPair") -> "TokenizerPair":
+        """Returns the pair that is given, or the pair with a given tokenizer on both sides."""
+        return cls(tokenizers) if isinstance(tokenizers, Tokenizer) else tokenizers
 
     @property
     def is_shared(self) -> bool:

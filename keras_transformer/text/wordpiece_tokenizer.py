@@ -14,26 +14,25 @@ from typing import Any, ClassVar, Self
 import tensorflow as tf
 
 from keras_transformer._utils.checks import require_boolean
-from keras_transformer._utils.errors import UserError
+from keras_transformer._utils.errors import ArgumentError, UserError
 from keras_transformer._utils.types import Path
 from keras_transformer.text.special_ids import SpecialIds
-from keras_transformer.text.tokenizer import Ids, Passages, Report, Strings, Tokenizer, as_strings
+from keras_transformer.text.tokenizer import Ids, Report, Strings, Tokenizer, as_strings
 
 #: Prefix of a piece inside a word.
 CONTINUATION = "##"
-#: Pieces of the smallest vocabulary: characters get at most a quarter of it, and need one.
-SMALLEST_SIZE = 4
+# Pieces of the smallest vocabulary: characters get at most a quarter of it, and need one.
+_SMALLEST_SIZE = 4
 #: A pair that occurs once teaches nothing: its merge would only copy a word of the text.
 _SMALLEST_COUNT = 2
 _LONGEST_PIECE = 16
 _REPORT_EVERY = 500
 _PASSAGES_AT_ONCE = 10_000
 
-# Names of special ids and of pieces inside a word in tensorflow-text's vocabulary. Both contain a
-# space, which no word does, so that words such as "[UNK]" or "##ing" are ordinary words.
+# Names of special ids and of pieces inside a word in tensorflow-text's vocabulary. No word contains
+# their space, so that words such as "[UNK]" or "##ing" are ordinary words.
 _SPECIAL = "special {}"
 _INSIDE = " "
-_NO_LIMIT = 2**31 - 1
 # Unicode's White_Space property. (tensorflow-text 2.21's own splitter leaves the first byte of a
 # no-break space behind.)
 _WHITE_SPACE = "\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
@@ -69,10 +68,10 @@ class WordPieceTokenizer(Tokenizer, registered_name="wordpiece"):
     "Fast WordPiece tokenization".
 
     Args:
-        pieces: Iterable of strings. Pieces in the order of their ids, those inside a word with
-            "##". They take the ids that are not special; by default the first has id 4.
-        lowercase: Boolean. Whether texts are lower-cased first. Defaults to False.
-        special_ids: `SpecialIds`. Defaults to `SpecialIds()`.
+        pieces: Pieces in the order of their ids, those inside a word with "##". They take the ids
+            that are not special; by default the first has id 4.
+        lowercase: Whether texts are lower-cased first.
+        special_ids: Defaults to `SpecialIds()`.
     """
 
     file_name: ClassVar[str | None] = "vocabulary.txt"
@@ -90,13 +89,14 @@ class WordPieceTokenizer(Tokenizer, registered_name="wordpiece"):
         names = [_SPECIAL.format(number) for number in range(self.vocabulary_size)]
         texts = [""] * self.vocabulary_size
         for number, piece in zip(self.piece_ids, self._pieces, strict=True):
-            names[number] = _replace_prefix(piece, inside=_INSIDE, start="")
-            texts[number] = _replace_prefix(piece, inside="", start=" ")
+            text, is_inside = piece.removeprefix(CONTINUATION), piece.startswith(CONTINUATION)
+            names[number] = _INSIDE + text if is_inside else piece
+            texts[number] = text if is_inside else " " + piece
         with tf.init_scope():
             self._matcher: Any = tensorflow_text.FastWordpieceTokenizer(
                 names,
                 suffix_indicator=_INSIDE,
-                max_bytes_per_word=_NO_LIMIT,
+                max_bytes_per_word=2**31 - 1,  # no limit
                 token_out_type=tf.int32,
                 unknown_token=_SPECIAL.format(self.special_ids.unknown),
                 no_pretokenization=True,
@@ -110,10 +110,9 @@ class WordPieceTokenizer(Tokenizer, registered_name="wordpiece"):
         """Returns a tokenizer with the vocabulary of a file.
 
         Args:
-            path: UTF-8 file with a piece a line, without special tokens. The pieces take the ids
-                that are not special; by default line 1 has id 4.
-            lowercase: Boolean. Whether texts are lower-cased first. Defaults to False.
-            special_ids: `SpecialIds`. Defaults to `SpecialIds()`.
+            path: UTF-8 file with a piece a line, without special tokens, in the order of their ids.
+            lowercase: Whether texts are lower-cased first.
+            special_ids: Defaults to `SpecialIds()`.
         """
         try:
             content = pathlib.Path(path).read_bytes()
@@ -153,15 +152,13 @@ class WordPieceTokenizer(Tokenizer, registered_name="wordpiece"):
         ids = self._matcher.tokenize(words)  # [B, words, pieces]
         of_word = ids.values
         word_of_piece = tf.repeat(words.values, of_word.row_lengths())
-        texts = tf.where(
-            of_word.values == self.special_ids.unknown,
-            tf.strings.join([" ", word_of_piece]),
-            self._spell(of_word.values),
-        )
+        is_unknown = of_word.values == self.special_ids.unknown
+        as_in_text = tf.strings.join([" ", word_of_piece])
+        texts = tf.where(is_unknown, as_in_text, self._spell(of_word.values))
         return ids.with_values(of_word.with_values(texts)).merge_dims(-2, -1)
 
     def word_sizes(self, words: tf.RaggedTensor) -> tf.RaggedTensor:
-        """Returns the number of words between white space, zero or more, in each word of a tree."""
+        """Returns the number of words between white space in each word of a tree."""
         sizes = split_words(words.values, self._lowercase).row_lengths()
         return words.with_values(tf.cast(sizes, tf.int32))
 
@@ -175,38 +172,31 @@ class WordPieceTokenizer(Tokenizer, registered_name="wordpiece"):
         return "".join(piece + "\n" for piece in self._pieces).encode()
 
     @classmethod
-    def from_bytes(
-        cls, content: bytes, settings: dict[str, Any], special_ids: SpecialIds, origin: Path
-    ) -> Self:
-        pieces = _read_pieces(content, pathlib.Path(origin, "vocabulary.txt"))
-        return cls(pieces, **settings, special_ids=special_ids)
+    def from_bytes(cls, content: bytes, settings: dict[str, Any], special_ids: SpecialIds) -> Self:
+        return cls(_read_pieces(content, str(cls.file_name)), **settings, special_ids=special_ids)
 
     @classmethod
-    def check_learning(
-        cls, vocabulary_size: int, special_ids: SpecialIds, lowercase: bool = False
-    ) -> None:
+    def check_learning(cls, size: int, special_ids: SpecialIds, lowercase: bool = False) -> None:
         require_boolean("lowercase", lowercase)
-        smallest = len(special_ids.ids) + SMALLEST_SIZE
-        if vocabulary_size < smallest:
-            least = f"at least {smallest} for 'wordpiece'"
-            raise UserError(f"`vocabulary_size` must be {least}; got {vocabulary_size}.")
+        smallest = len(special_ids.ids) + _SMALLEST_SIZE
+        if size < smallest:
+            raise ArgumentError("vocabulary_size", f"at least {smallest} for 'wordpiece'", size)
 
     @classmethod
     def learn(
         cls,
-        read_passages: Passages,
-        vocabulary_size: int,
-        report: Report,
+        passages: list[str],
+        size: int,
         special_ids: SpecialIds,
+        report: Report,
         lowercase: bool = False,
     ) -> Self:
-        passages = read_passages()
         words = collections.Counter()
         for start in range(0, len(passages), _PASSAGES_AT_ONCE):
             batch = tf.constant(passages[start : start + _PASSAGES_AT_ONCE])
             words.update(split_words(batch, lowercase).values.numpy().tolist())
         counts = {word.decode(): count for word, count in words.items()}
-        pieces = learn_pieces(counts, vocabulary_size - len(special_ids.ids), report)
+        pieces = learn_pieces(counts, size - len(special_ids.ids), report)
         return cls(pieces, lowercase, special_ids)
 
 
@@ -223,22 +213,14 @@ def split_words(strings: Strings, lowercase: bool) -> tf.RaggedTensor:
     return tf.strings.split(tf.strings.regex_replace(strings, f"[{_WHITE_SPACE}]", " "))
 
 
-def _replace_prefix(piece: str, inside: str, start: str) -> str:
-    """Returns the piece with `inside` for the "##" of a piece inside a word, else after `start`."""
-    if piece.startswith(CONTINUATION):
-        return inside + piece.removeprefix(CONTINUATION)
-    return start + piece
-
-
 def _read_pieces(content: bytes, path: Path) -> tuple[str, ...]:
     """Returns the pieces of a vocabulary file."""
     try:
         lines = content.decode("utf-8").split("\n")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        raise UserError(
-            f"not UTF-8 ({error.reason}).", where=f"{path}:{line}", fix="Save the file as UTF-8."
-        ) from error
+        problem, fix = f"not UTF-8 ({error.reason}).", "Save the file as UTF-8."
+        raise UserError(problem, where=f"{path}:{line}", fix=fix) from error
     return _check_pieces(tuple(lines[:-1] if lines[-1] == "" else lines), path)
 
 
@@ -272,7 +254,6 @@ def learn_pieces(words: Mapping[str, int], size: int, report: Report) -> list[st
 
     >>> learn_pieces({"low": 5, "lower": 2, "low.": 1}, 28, lambda *_: None)[12:]
     ['##ow', 'low', '##er', 'lower']
-
     """
     counts: collections.Counter[str] = collections.Counter()
     for word, count in words.items():
@@ -281,16 +262,12 @@ def learn_pieces(words: Mapping[str, int], size: int, report: Report) -> list[st
     ranked = sorted(counts, key=lambda character: (-counts[character], character))
     alphabet = ranked[: size // 4]
     if len(alphabet) < len(ranked):
-        warnings.warn(
-            f"A vocabulary of this size has room for {len(alphabet)} of the {len(ranked)} "
-            "characters of the text; words with rarer ones will be unknown. Request a larger "
-            "vocabulary, or use 'sentencepiece', which spells them in bytes.",
-            stacklevel=2,
-        )
+        problem = f"The vocabulary has room for {len(alphabet)} of the {len(ranked)} characters"
+        fix = "Request a larger one, or use 'sentencepiece', which spells them in bytes."
+        warnings.warn(f"{problem}; words with rarer ones will be unknown. {fix}", stacklevel=2)
     # A dictionary keeps the order and drops duplicates: two merges may give the same piece.
-    pieces = dict.fromkeys(
-        form for character in alphabet for form in (character, CONTINUATION + character)
-    )
+    forms = [[character, CONTINUATION + character] for character in alphabet]
+    pieces = dict.fromkeys(itertools.chain.from_iterable(forms))
     merges = _Merges(_segments(words, set(alphabet)))
     while len(pieces) < size and (piece := merges.next_piece()) is not None:
         pieces[piece] = None

@@ -19,6 +19,8 @@ from tests.mistakes import assert_mistake
         (checks.require_not_negative, [0, 2.5], [-1, math.inf, math.nan, True], "at least 0"),
         (checks.require_seed, [0, 2**64 - 1], [-1, 2**64, 1.5, True], ""),
         (checks.require_share, [0, 1, 0.5], [-0.1, 1.1, math.nan, True, "0"], "[0, 1]"),
+        (checks.require_positive_share, [1, 0.5], [0, 1.1, math.nan, True, "1"], "(0, 1]"),
+        (checks.require_at_least_one, [1, 2.5], [0.9, math.inf, math.nan, True], "at least 1"),
         (checks.require_text, ["a"], ["", 1, None, ["a"]], "text"),
         (checks.require_mapping, [{}, {"a": 1}], [None, [], "a", {1: 2}], "mapping"),
         (checks.require_boolean, [True, False], [0, 1, "yes", None], "True or False"),

@@ -161,7 +161,8 @@ def test_beam_search_with_other_special_ids_equals_whole_passes(model_class, set
     search = BeamSearch(lengths=LENGTHS, with_alignment=True, **BEAMS)
     found = search.function(model)(sources)
     assert_agrees(found, expected, hypotheses=2, padding=special.padding)
-    if model_class is Transformer:
+    # Compilation with the other sets is tested with a model that compiles faster.
+    if model_class is Transformer and special == SPECIAL["start-is-padding"]:
         compiled = search.function(model, jit_compile=True)(sources)
         assert_same_found(compiled, found, atol=1e-4)
 
@@ -279,7 +280,7 @@ def test_growing_cache_equals_fixed_cache(settings, rows):
 
 
 def test_cache_is_as_long_as_decoded_text():
-    """Also with a maximum length of 200. Under XLA the cache has a fixed size."""
+    """It grows with each token. Under XLA the cache has a fixed size."""
     model, lengths = made(Transformer), []
 
     class Watched:
@@ -294,7 +295,7 @@ def test_cache_is_as_long_as_decoded_text():
             lengths.append(cache.key.shape[2] if grows else "fixed")
             return logits, state
 
-    search = GreedySearch(lengths=LengthLimits(maximum=200, maximum_margin=194, minimum=5))
+    search = GreedySearch(lengths=LengthLimits(maximum=30, maximum_margin=24, minimum=5))
     found = search(Watched(), source=SOURCES)
     assert lengths == list(range(1, np.max(found.lengths) + 1))
     del lengths[:]

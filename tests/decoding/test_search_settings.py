@@ -1,5 +1,6 @@
 """Searches by name, and their settings as plain values."""
 
+import argparse
 import dataclasses
 import subprocess
 import sys
@@ -8,6 +9,7 @@ import pytest
 import tensorflow as tf
 
 from keras_transformer._utils.errors import ArgumentError, UserError
+from keras_transformer.cli.shared import add_search_options, search_settings
 from keras_transformer.decoding import (
     SEARCHES,
     BeamSearch,
@@ -113,6 +115,39 @@ def test_wrong_setting_is_refused_by_name(name, value):
     with pytest.raises(ArgumentError) as raised:
         SearchSettings(**{name: value})
     assert raised.value.argument == name
+
+
+# Settings of the registered searches that are no fields of `SearchSettings`, and why.
+NOT_AMONG_SETTINGS = {
+    "lengths": "made from max_length, min_length and the other fields of lengths",
+    "constraints": "made from no_repeat_ngram, repetition_penalty and forbidden_ids",
+    "with_alignment": "follows from what the caller asks for",
+    "n_best": "an argument of each call, and the option --n-best",
+    "samples": "an argument of each call",
+    "temperature": "an argument of each call, and the option --temperature",
+}
+
+
+@pytest.mark.parametrize("name", registered_searches())
+def test_every_setting_of_a_search_has_an_option(name):
+    """Its help comes from the docstring of `SearchSettings`, its type from the field."""
+    parser = argparse.ArgumentParser()
+    add_search_options(parser)
+    options = {action.dest: action for action in parser._actions if action.dest != "help"}
+    assert options.keys() == {field.name for field in dataclasses.fields(SearchSettings)}
+    assert all(action.help and "(default: " in action.help for action in options.values())
+    settings = {field.name for field in dataclasses.fields(type(get_search(name)))}
+    assert settings - options.keys() <= NOT_AMONG_SETTINGS.keys()
+
+
+def test_options_give_the_settings():
+    parser = argparse.ArgumentParser()
+    add_search_options(parser)
+    given = ["--forbidden-ids", "1,5", "--max-length", "9", "--top-p", "0.5", "--method", "greedy"]
+    expected = {"forbidden_ids": (1, 5), "max_length": 9, "top_p": 0.5, "method": "greedy"}
+    assert search_settings(parser.parse_args(given)) == expected
+    with pytest.raises(SystemExit):
+        parser.parse_args(["--forbidden-ids", "1,a"])
 
 
 def test_minimum_above_maximum_is_refused():

@@ -61,7 +61,7 @@ def test_model_with_other_special_pieces_is_refused(corpus):
         vocab_size=800,
         minloglevel=2,
     )
-    with pytest.raises(UserError, match=r"special pieces \[\] .*'<padding >'"):
+    with pytest.raises(UserError, match=r"special pieces \{\} .*'<padding >'"):
         SentencePieceTokenizer(content.getvalue())
 
 

@@ -274,7 +274,7 @@ def test_tokenizer_with_other_special_ids_keeps_the_contract(make, special_ids, 
 
 @pytest.mark.parametrize("special_ids", [SpecialIds(padding=260), SpecialIds(end=9999)])
 def test_special_ids_beyond_the_vocabulary_are_refused(special_ids):
-    with pytest.raises(UserError, match=r"special ids.*260"):
+    with pytest.raises(UserError, match=r"special_ids.*260"):
         ByteTokenizer(special_ids)
 
 

@@ -1,5 +1,7 @@
 """Assignment of tokens to words, for every tokenizer."""
 
+import functools
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -28,33 +30,38 @@ def texts_of(sentences):
     return [" ".join(words).encode() for words in sentences]
 
 
-def numbers_of(tokenizer, ids, sentences):
-    """Returns the numbers of padded ids, computed in a graph without static shapes."""
-    sizes = tokenizer.word_sizes(tf.ragged.constant(sentences, ragged_rank=1))
+@functools.cache
+def numbering_of(tokenizer):
+    """Returns `number_words` of a tokenizer in a graph without static shapes."""
     matrix = tf.TensorSpec([None, None], tf.int32)
-    function = tf.function(
+    return tf.function(
         lambda *given: number_words(tokenizer, *given), input_signature=[matrix, matrix]
     )
-    return function(ids.to_tensor(), sizes.to_tensor()).numpy()
 
 
 def check(tokenizer, ids, sentences):
     """Checks that the tokens of the first n words spell the first n words, for each n."""
-    numbers = numbers_of(tokenizer, ids, sentences)
-    for row, words in enumerate(sentences):
-        count = int(ids[row].shape[0])
-        of_row = numbers[row, :count]
-        assert np.all(np.diff(of_row) >= 0)
-        assert np.all((of_row >= 1) & (of_row <= len(words)))
-        assert not numbers[row, count:].any()
+    sizes = tokenizer.word_sizes(tf.ragged.constant(sentences, ragged_rank=1))
+    numbers = numbering_of(tokenizer)(ids.to_tensor(), sizes.to_tensor()).numpy()
+    starts = [" ".join(words[: n + 1]) for words in sentences for n in range(len(words))]
+    spellings = [None] * len(sentences)
+    if tokenizer.has_unknowns:
+        spellings = tokenizer.spellings(texts_of(sentences)).to_list()
+    kept = []
+    for words, row, of_row, spelled in zip(
+        sentences, ids.to_list(), numbers, spellings, strict=True
+    ):
+        of_tokens = of_row[: len(row)]
+        assert np.all(np.diff(of_tokens) >= 0)
+        assert np.all((of_tokens >= 1) & (of_tokens <= len(words)))
+        assert not of_row[len(row) :].any()
         for n in range(1, len(words) + 1):
-            kept = tf.ragged.constant([ids[row].numpy()[of_row <= n].tolist()], tf.int32)
-            expected = tokenizer.normalize([" ".join(words[:n])])[0].numpy()
-            if tokenizer.has_unknowns:
-                spelled = tokenizer.spellings([" ".join(words)])[0].numpy()[of_row <= n]
-                assert b"".join(spelled).removeprefix(b" ") == expected
-            else:
-                assert tokenizer.detokenize(kept)[0].numpy() == expected
+            kept.append((spelled or row)[: np.count_nonzero(of_tokens <= n)])
+    if tokenizer.has_unknowns:
+        found = [b"".join(spelled).removeprefix(b" ") for spelled in kept]
+    else:
+        found = tokenizer.detokenize(tf.ragged.constant(kept, tf.int32, 1)).numpy().tolist()
+    assert found == tokenizer.normalize(starts).numpy().tolist()
 
 
 @every_kind
