@@ -1,13 +1,4 @@
-"""Export of trained models as SavedModels that take strings, and their verification.
-
-| file | contents |
-|---|---|
-| `trained_model.py` | a trained model on disk |
-| `modules/` | the model as graph functions of strings |
-| `signatures.py` | the record of a signature, and the contract check |
-| `exporting.py`, `formats/` | writing a version directory, in one of the registered formats |
-| `verification.py` | all checks of an export |
-"""
+"""Export of trained models as SavedModels that take strings, and their verification."""
 
 from keras_transformer.export.exporting import export_model
 from keras_transformer.export.formats import FORMATS, ExportFormat, register_export_format

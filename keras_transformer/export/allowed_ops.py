@@ -1,17 +1,15 @@
 """Operations that an export may hold: an explicit list, because a graph is code.
 
 Every operation on the list computes from its inputs, its attributes and the variables and tables of
-the same graph. None opens files or sockets, calls Python or other processes, or logs to a place
-that the graph chooses. An operation that is not on the list is refused, whatever it does: a list of
-forbidden operations would miss the next one that TensorFlow adds. Some that look harmless are not:
+the same graph, and does nothing else. A list of forbidden operations would miss the next one that
+TensorFlow adds. When a model needs another operation that only computes, add it to its group. Some
+that look harmless are not:
 
 - `Print`, `PrintV2` write to files; `ImmutableConst` maps a file into memory;
 - `InitializeTableFromTextFile*`, `GenerateVocabRemapping`, `LoadAndRemapMatrix`, `Skipgram` and
   `FixedUnigramCandidateSampler` read a file; `DecodeProtoV2`, `EncodeProto` read their descriptors;
 - every `Dataset` operation, because sources, caches and snapshots are files or servers;
 - `Empty`, `FakeParam` return uninitialized memory; `Abort` ends the process.
-
-When a model needs another operation that only computes, add it to its group.
 """
 
 import collections
@@ -40,14 +38,11 @@ class GraphOps(NamedTuple):
 
 
 def check_ops(directory: str | os.PathLike[str], meta_graph: Any) -> GraphOps:
-    """Returns the `GraphOps` of an export.
+    """Returns the `GraphOps` of an export; a `UserError` names operations that are not allowed.
 
     Args:
         directory: directory of the export, for messages.
         meta_graph: from `read_meta_graph`.
-
-    Raises:
-        UserError: if there are operations that are not allowed; it names them.
     """
     privileged = _privileged_functions(meta_graph)
     ops, saver_ops = collections.Counter(), collections.Counter()
@@ -60,24 +55,18 @@ def check_ops(directory: str | os.PathLike[str], meta_graph: Any) -> GraphOps:
             if node.op not in allowed:
                 foreign.setdefault(node.op, place)
     if foreign:
+        named = [
+            f"{op} (in {f'function {place}' if place else 'the graph'})"
+            for op, place in sorted(foreign.items())
+        ]
+        more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
         raise refused(
             directory,
-            _described(foreign),
+            "refused: ops that an export may not hold, as they could access files, the network or "
+            f"other programs: {', '.join(named[:_NAMED])}{more}.",
             "Do not load it; export the model with `keras-transformer export`.",
         )
     return GraphOps(dict(ops), dict(saver_ops), outside_core([*ops, *saver_ops]))
-
-
-def _described(foreign: dict[str, str | None]) -> str:
-    named = [
-        f"{op} (in {f'function {place}' if place else 'the graph'})"
-        for op, place in sorted(foreign.items())
-    ]
-    more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
-    return (
-        "refused: ops that an export may not hold, as they could access files, the network or "
-        f"other programs: {', '.join(named[:_NAMED])}{more}."
-    )
 
 
 def _places(graph: Any) -> Iterator[tuple[str | None, Any]]:
@@ -250,9 +239,13 @@ STATELESS_RANDOM = _ops("""
     StatelessTruncatedNormal StatelessTruncatedNormalV2
 """)
 
-VARIABLES = _ops("""
+# Tables are filled from tensors in the graph, never from a file.
+VARIABLES_AND_TABLES = _ops("""
     AssignAddVariableOp AssignSubVariableOp AssignVariableOp DisableCopyOnRead ReadVariableOp
-    ResourceGather ResourceGatherNd VarHandleOp VarIsInitializedOp VariableShape
+    ResourceGather ResourceGatherNd VarHandleOp VarIsInitializedOp VariableShape HashTableV2
+    InitializeTableV2 LookupTableExportV2 LookupTableFindV2 LookupTableImportV2 LookupTableInsertV2
+    LookupTableRemoveV2 LookupTableSizeV2 MutableDenseHashTableV2 MutableHashTableOfTensorsV2
+    MutableHashTableV2
 """)
 
 TENSOR_LISTS = _ops("""
@@ -261,13 +254,6 @@ TENSOR_LISTS = _ops("""
     TensorListPushBack TensorListPushBackBatch TensorListReserve TensorListResize TensorListScatter
     TensorListScatterIntoExistingList TensorListScatterV2 TensorListSetItem TensorListSplit
     TensorListStack
-""")
-
-# Tables that are filled from tensors in the graph, never from a file.
-TABLES = _ops("""
-    HashTableV2 InitializeTableV2 LookupTableExportV2 LookupTableFindV2 LookupTableImportV2
-    LookupTableInsertV2 LookupTableRemoveV2 LookupTableSizeV2 MutableDenseHashTableV2
-    MutableHashTableOfTensorsV2 MutableHashTableV2
 """)
 
 #: All operations of tensorflow-text: models and vocabularies are bytes in the graph.
@@ -285,19 +271,8 @@ TENSORFLOW_TEXT = _ops("""
     WhitespaceTokenizeWithOffsets WordpieceTokenizeWithOffsets
 """)
 
-CORE: frozenset[str] = frozenset().union(
-    ARITHMETIC,
-    REDUCTIONS,
-    LINEAR_ALGEBRA,
-    ARRAYS,
-    STRINGS,
-    RAGGED_AND_SPARSE,
-    CONTROL_FLOW,
-    STATELESS_RANDOM,
-    VARIABLES,
-    TENSOR_LISTS,
-    TABLES,
-)
+CORE: frozenset[str] = ARITHMETIC | REDUCTIONS | LINEAR_ALGEBRA | ARRAYS | STRINGS
+CORE |= RAGGED_AND_SPARSE | CONTROL_FLOW | STATELESS_RANDOM | VARIABLES_AND_TABLES | TENSOR_LISTS
 
 ALLOWED: frozenset[str] = CORE | TENSORFLOW_TEXT
 
@@ -313,9 +288,5 @@ ALLOWED_WHERE_WEIGHTS_ARE_SAVED: frozenset[str] = ALLOWED | {
 
 
 def outside_core(ops: Iterable[str]) -> list[str]:
-    """Returns the operations of tensorflow-text among `ops`, sorted.
-
-    >>> outside_core(["AddV2", "SentencepieceOp", "CaseFoldUTF8"])
-    ['CaseFoldUTF8', 'SentencepieceOp']
-    """
+    """Returns the operations of tensorflow-text among `ops`, sorted."""
     return sorted(TENSORFLOW_TEXT.intersection(ops))

@@ -2,18 +2,17 @@
 
 import errno
 import hashlib
+import io
 import os
 import pathlib
 import stat
-from typing import BinaryIO
 
 from keras_transformer._utils.console import shown
 from keras_transformer._utils.errors import UserError
 
 _Path = str | os.PathLike[str]
 
-_COPY_AGAIN = "Copy the directory again, or export again."
-_CHUNK = 1 << 20
+COPY_AGAIN = "Copy the directory again, or export again."
 
 
 def refused(directory: _Path, problem: str, fix: str | None = None) -> UserError:
@@ -37,14 +36,13 @@ def damaged(directory: _Path, name: str, problem: str) -> UserError:
     saved_models/dates/1: damaged: saved_model.pb: zero bytes. Copy the directory again, or export
     again.
     """
-    return refused(directory, f"damaged: {name}: {problem}.", _COPY_AGAIN)
+    return refused(directory, f"damaged: {name}: {problem}.", COPY_AGAIN)
 
 
 def unreadable(path: _Path, error: OSError) -> UserError:
     """Returns the `UserError` for a file or directory that cannot be read."""
-    return refused(
-        path, f"cannot be read ({error.strerror}).", "Make it readable, or copy it again."
-    )
+    problem = f"cannot be read ({error.strerror})."
+    return refused(path, problem, "Make it readable, or copy it again.")
 
 
 def no_tensorflow_text(directory: _Path, reason: object) -> UserError:
@@ -88,15 +86,11 @@ def read_bounded(directory: pathlib.Path, name: str, maximum_bytes: int) -> byte
 
 def sha256_of(directory: pathlib.Path, name: str) -> tuple[str, int]:
     """Returns the sha256 of a file in hex, and its size in bytes."""
-    digest, size = hashlib.sha256(), 0
     with open_regular(directory, name) as file:
-        while chunk := file.read(_CHUNK):
-            digest.update(chunk)
-            size += len(chunk)
-    return digest.hexdigest(), size
+        return hashlib.file_digest(file, "sha256").hexdigest(), file.tell()
 
 
-def open_regular(directory: pathlib.Path, name: str) -> BinaryIO:
+def open_regular(directory: pathlib.Path, name: str) -> io.BufferedReader:
     """Opens a regular file for reading bytes; links, pipes and devices are refused."""
     try:
         # Without O_NONBLOCK, opening a pipe would wait until another process opens it for writing.

@@ -21,7 +21,7 @@ def export_model(
     version: int | None = None,
     **settings: Any,
 ) -> pathlib.Path:
-    """Writes a trained model as an export that takes strings and returns strings.
+    """Writes a trained model as an export from strings to strings; returns its version directory.
 
     The version directory appears complete, by a rename, after a clean process without this package
     has loaded the export and given the same answers as the model in memory. If anything fails,
@@ -29,15 +29,11 @@ def export_model(
 
     Args:
         run: a run directory, or a `TrainedModel`.
-        to: directory of all versions of this model, such as `saved_models/dates`. Its name is the
-            name of the model.
+        to: directory of all versions, such as `saved_models/dates`, named like the model.
         format: a registered export format. Default "saved_model".
         version: number of the version. Default: one more than the highest existing one.
         **settings: settings of the format. Those of `SavedModelFormat` are `search`, `limits`,
             `weights`, `xla` and `portable`.
-
-    Returns:
-        The path of the version directory.
 
     Example:
 
@@ -51,31 +47,27 @@ def export_model(
         version = next_version(directory)
     path = directory / str(require_integer("version", version, 0))
     if os.path.lexists(path):  # reported before any work
-        raise UserError(
-            "exists already.", where=path, fix="Choose another version, or remove this one."
-        )
+        fix = "Choose another version, or remove this one."
+        raise UserError("exists already.", where=path, fix=fix)
     trained = run if isinstance(run, TrainedModel) else TrainedModel.load(run)
     writer = FORMATS[format](trained, **settings)
     is_new = not directory.exists()
     try:
         with atomic_directory(path) as temporary:
             writer.write(temporary, path.absolute().parent.name, version)
-    except BaseException:
+    finally:
         if is_new:
-            with contextlib.suppress(OSError):  # it holds something by now
+            with contextlib.suppress(OSError):  # it holds something
                 directory.rmdir()
-        raise
     return path
 
 
 def _require_place(directory: str | os.PathLike[str]) -> pathlib.Path:
-    """Returns the directory of all versions, if one can exist under that name."""
     path = pathlib.Path(os.path.abspath(directory))
     if not os.fspath(directory) or not path.name:
         raise UserError("needs a name, such as saved_models/NAME.", where=os.fspath(directory))
     for place in path.parents:
         if place.exists() and not place.is_dir():
-            raise UserError(
-                "is not a directory.", where=place, fix=f"Choose another place for {path.name}."
-            )
+            fix = f"Choose another place for {path.name}."
+            raise UserError("is not a directory.", where=place, fix=fix)
     return require_loadable(pathlib.Path(directory))

@@ -12,14 +12,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from keras_transformer._utils.errors import UserError
 from keras_transformer.export import replay
-from keras_transformer.export.damage import no_tensorflow_text, refused
+from keras_transformer.export.damage import COPY_AGAIN, no_tensorflow_text, refused
 from keras_transformer.export.manifest import read_manifest
 
 # Another CPU adds numbers in another order.
 _TOLERANCE = 1e-4
-
-_COPY_AGAIN = "Copy the directory again, or export again."
 
 
 class GoldenRow(NamedTuple):
@@ -45,8 +44,9 @@ class GoldenRow(NamedTuple):
         if "error" in self.got and "error" not in self.expected:
             return "error", None, self.got["error"]
         for name, expected in self.expected.items():
-            if not _agree(expected, self.got.get(name)):
-                return name, *_first_difference(expected, self.got.get(name))
+            values = _difference(expected, self.got.get(name))
+            if values is not None:
+                return name, *values
         return None
 
 
@@ -71,16 +71,13 @@ def make_golden_pair(
 
 
 def replay_golden_pairs(directory: str | os.PathLike[str]) -> list[GoldenRow]:
-    """Runs every golden pair of an export in a clean process, and compares the answers.
+    """Returns the result of every golden pair of an export, run in a clean process.
 
     The process imports TensorFlow and, if the manifest says that the graph needs its operations,
     tensorflow_text; nothing else. It runs the graph: check the operations first.
 
     Args:
         directory: directory of the export.
-
-    Returns:
-        The results in the order of the manifest.
     """
     directory = pathlib.Path(directory).absolute()
     golden = read_manifest(directory)["golden"]
@@ -97,15 +94,14 @@ def replay_golden_pairs(directory: str | os.PathLike[str]) -> list[GoldenRow]:
     if process.returncode == replay.NO_TENSORFLOW_TEXT:
         raise no_tensorflow_text(directory, last_line)
     if process.returncode:
-        raise refused(directory, _not_loadable(process.returncode, last_line), _COPY_AGAIN)
+        raise _not_loadable(directory, last_line, process.returncode)
     try:
         answers = [json.loads(line) for line in process.stdout.splitlines()]
     except ValueError as error:
-        problem = _not_loadable(0, "its process printed no JSON")
-        raise refused(directory, problem, _COPY_AGAIN) from error
+        raise _not_loadable(directory, "its process printed no JSON") from error
     if len(answers) != len(golden):
         answered = f"its process ended after {len(answers)} of {len(golden)} golden pairs"
-        raise refused(directory, _not_loadable(0, answered), _COPY_AGAIN)
+        raise _not_loadable(directory, answered)
     return [_compared(pair, answer) for pair, answer in zip(golden, answers, strict=True)]
 
 
@@ -119,33 +115,29 @@ def _library_directories() -> list[str]:
 def _compared(pair: dict[str, Any], answer: dict[str, Any]) -> GoldenRow:
     got = answer.get("outputs", answer)
     ok = "outputs" in answer and all(
-        name in got and _agree(expected, got[name]) for name, expected in pair["outputs"].items()
+        name in got and _difference(expected, got[name]) is None
+        for name, expected in pair["outputs"].items()
     )
     return GoldenRow(pair["signature"], pair["inputs"], pair["outputs"], got, ok)
 
 
-def _agree(expected: Any, got: Any) -> bool:
-    if isinstance(expected, list) and isinstance(got, list):
-        return len(expected) == len(got) and all(map(_agree, expected, got))
-    if isinstance(expected, float) and isinstance(got, float):
-        return abs(expected - got) <= _TOLERANCE * (1 + abs(expected))
-    return type(expected) is type(got) and expected == got
-
-
-def _first_difference(expected: Any, got: Any) -> tuple[Any, Any]:
-    """Returns the innermost values that differ: expected and received."""
+def _difference(expected: Any, got: Any) -> tuple[Any, Any] | None:
+    """Returns the innermost values that differ, expected and received; None if there are none."""
     if isinstance(expected, list) and isinstance(got, list) and len(expected) == len(got):
-        for one, other in zip(expected, got, strict=True):
-            if not _agree(one, other):
-                return _first_difference(one, other)
-    return expected, got
+        return next(filter(None, map(_difference, expected, got)), None)
+    if isinstance(expected, float) and isinstance(got, float):
+        agree = abs(expected - got) <= _TOLERANCE * (1 + abs(expected))
+    else:
+        agree = type(expected) is type(got) and expected == got
+    return None if agree else (expected, got)
 
 
-def _not_loadable(code: int, reason: str) -> str:
+def _not_loadable(directory: pathlib.Path, reason: str, code: int = 0) -> UserError:
     ending = f", ended by {signal.Signals(-code).name}" if code < 0 else ""
     if "Op type not registered" in reason:
         reason += "; an operation of tensorflow_text needs `import tensorflow_text` before loading"
-    return f"damaged or not loadable{ending}: {reason}."
+    problem = f"damaged or not loadable{ending}: {reason}."
+    return refused(directory, problem, COPY_AGAIN)
 
 
 def _last_line(stderr: bytes) -> str:

@@ -1,7 +1,6 @@
 """The manifest of an export, `assets.extra/manifest.json`: what it is, and the sha256 of its files.
 
-It detects damage, not malice: whoever can change a file can write another manifest. The operations
-of the graph are checked by `allowed_ops`.
+It detects damage, not malice, against which `allowed_ops` checks the operations of the graph.
 """
 
 import hashlib
@@ -30,20 +29,14 @@ FORMAT = 1
 #: Golden pairs are a few sentences, and attention scores between them.
 MAXIMUM_BYTES = 64 << 20
 
-_TYPES: dict[str, type] = {
+_FREE = ("model", "recipe", "tokenizers", "search", "weights", "limits", "quality")
+_TYPES: dict[str, type] = dict.fromkeys(_FREE, object) | {
     "name": str,
     "version": int,
     "created_with": dict,
     "kind": str,
-    "model": object,
-    "recipe": object,
-    "tokenizers": object,
-    "search": object,
-    "weights": object,
     "xla": bool,
-    "limits": object,
     "ops": dict,
-    "quality": object,
     "golden": list,
 }
 
@@ -57,9 +50,8 @@ def write_manifest(directory: str | os.PathLike[str], content: dict[str, Any]) -
             each file) and "sha256" (of the rest of the manifest) are added.
     """
     directory = pathlib.Path(directory)
-    names = sorted(name for name in _file_names(directory) if name != MANIFEST)
     files = {}
-    for name in names:
+    for name in sorted(set(_file_names(directory)) - {MANIFEST}):
         sha256, size = sha256_of(directory, name)
         files[name] = {"sha256": sha256, "bytes": size}
     # As it will be read: tuples become lists, and keys become strings.
@@ -69,22 +61,25 @@ def write_manifest(directory: str | os.PathLike[str], content: dict[str, Any]) -
         raise UserError(f"The content of the manifest is not valid: {problem}.")
     manifest = {"format": FORMAT, **content, "files": files}
     manifest["sha256"] = _own_sha256(manifest)
-    path = directory / MANIFEST
-    path.parent.mkdir(exist_ok=True)
-    with atomic_file(path) as file:
+    (directory / MANIFEST).parent.mkdir(exist_ok=True)
+    with atomic_file(directory / MANIFEST) as file:
         file.write(json.dumps(manifest, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def read_manifest(directory: str | os.PathLike[str]) -> dict[str, Any]:
     """Returns the manifest of an export; a `UserError` reports what is wrong with it."""
     directory = pathlib.Path(directory)
-    if _is_missing(directory / MANIFEST):
+    try:
+        (directory / MANIFEST).lstat()
+    except (FileNotFoundError, NotADirectoryError):
         raise refused(
             directory,
             f"no {MANIFEST}: the directory is incomplete, or `keras-transformer export` did not "
             "write it.",
             "Copy the directory again, or export the model again.",
-        )
+        ) from None
+    except OSError:
+        pass  # `read_bounded` reports it
     content = read_bounded(directory, MANIFEST, MAXIMUM_BYTES)
     try:
         manifest = json.loads(content)
@@ -94,12 +89,11 @@ def read_manifest(directory: str | os.PathLike[str]) -> dict[str, Any]:
     if not is_manifest or manifest["format"] < 1:
         raise damaged(directory, MANIFEST, "'format' is missing")
     if manifest["format"] > FORMAT:
-        raise refused(
-            directory,
-            f"{MANIFEST}: in format {manifest['format']}, but this package reads format {FORMAT}. "
-            f"{_writer(manifest)}",
-            "Install that version or a newer one.",
-        )
+        created_with = manifest.get("created_with")
+        version = created_with.get("keras_transformer") if isinstance(created_with, dict) else None
+        writer = f" keras_transformer {version} wrote it." if isinstance(version, str) else ""
+        problem = f"in format {manifest['format']}, but this package reads format {FORMAT}.{writer}"
+        raise refused(directory, f"{MANIFEST}: {problem}", "Install that version or a newer one.")
     if manifest.get("sha256") != _own_sha256(manifest):
         raise damaged(directory, MANIFEST, "its content has changed (sha256)")
     problem = find_problem(manifest)
@@ -119,7 +113,8 @@ def find_problem(content: dict[str, Any]) -> str | None:
     - model, recipe, tokenizers, search, weights, limits, quality: free; None if there is nothing.
     - xla: whether the graph has parts that XLA must compile.
     - ops: {"outside_core": names of the operations that core TensorFlow does not have}.
-    - golden: answers of the model in memory, a list of {"signature", "inputs", "outputs"}.
+    - golden: answers of the model in memory, a list of {"signature", "inputs", "outputs"}. Each
+      signature of the export has at least one.
     """
     for key, kind in _TYPES.items():
         if not isinstance(content.get(key), kind) or key not in content:
@@ -140,16 +135,14 @@ def find_problem(content: dict[str, Any]) -> str | None:
 
 
 def check_files(directory: str | os.PathLike[str], manifest: dict[str, Any]) -> int:
-    """Checks that an export holds the files of its manifest, unchanged, and no others.
+    """Checks the files of an export, and returns their size in bytes, without the manifest.
 
-    Sizes are compared before anything is read, so that a huge file costs nothing.
+    It must hold the files of its manifest, unchanged, and no others. Sizes are compared before
+    anything is read, so that a huge file costs nothing.
 
     Args:
         directory: directory of the export.
         manifest: from `read_manifest`.
-
-    Returns:
-        The size of all files in bytes, without the manifest.
     """
     directory = pathlib.Path(directory)
     files = manifest["files"]
@@ -157,9 +150,8 @@ def check_files(directory: str | os.PathLike[str], manifest: dict[str, Any]) -> 
     for name in sorted(files.keys() - found):
         raise damaged(directory, name, "missing")
     for name in sorted(found - files.keys()):
-        raise refused(
-            directory, f"{name}: not in the manifest.", "Remove it, or copy the directory again."
-        )
+        fix = "Remove it, or copy the directory again."
+        raise refused(directory, f"{name}: not in the manifest.", fix)
     for name, wanted in files.items():
         _require_size(directory, name, (directory / name).lstat().st_size, wanted["bytes"])
     for name, wanted in files.items():
@@ -171,11 +163,10 @@ def check_files(directory: str | os.PathLike[str], manifest: dict[str, Any]) -> 
 
 
 def _is_golden_pair(pair: Any) -> bool:
+    kinds = {"signature": str, "inputs": dict, "outputs": dict}
     return (
         isinstance(pair, dict)
-        and isinstance(pair.get("signature"), str)
-        and isinstance(pair.get("inputs"), dict)
-        and isinstance(pair.get("outputs"), dict)
+        and all(isinstance(pair.get(key), kind) for key, kind in kinds.items())
         and bool(pair["outputs"])
     )
 
@@ -187,32 +178,17 @@ def _require_size(directory: pathlib.Path, name: str, size: int, wanted: int) ->
 
 def _file_names(directory: pathlib.Path) -> Iterator[str]:
     """Yields the files below `directory`, relative and with "/"; links are a `UserError`."""
-    folders = [directory]
-    while folders:
-        folder = folders.pop()
-        try:
-            entries = list(os.scandir(folder))
-        except OSError as error:
-            raise unreadable(folder, error) from error
-        for entry in entries:
-            path = pathlib.Path(entry.path)
+
+    def report(error: OSError) -> None:
+        raise unreadable(error.filename, error) from error
+
+    for folder, folders, files in os.walk(directory, onerror=report):
+        for path in (pathlib.Path(folder, name) for name in (*folders, *files)):
             name = path.relative_to(directory).as_posix()
-            if entry.is_symlink():
+            if path.is_symlink():
                 raise symbolic_link(directory, name)
-            if entry.is_dir():
-                folders.append(path)
-            else:
+            if path.name in files:
                 yield name
-
-
-def _is_missing(path: pathlib.Path) -> bool:
-    try:
-        path.lstat()
-    except (FileNotFoundError, NotADirectoryError):
-        return True
-    except OSError:  # it may exist
-        return False
-    return False
 
 
 def _own_sha256(manifest: dict[str, Any]) -> str:
@@ -243,13 +219,6 @@ def _require_files(directory: pathlib.Path, manifest: dict[str, Any]) -> None:
         )
         if not is_complete:
             raise damaged(directory, MANIFEST, f"no sha256 and bytes of {name}")
-
-
-def _writer(manifest: dict[str, Any]) -> str:
-    """Returns a sentence about the writer of a manifest in another format, if it is known."""
-    created_with = manifest.get("created_with")
-    version = created_with.get("keras_transformer") if isinstance(created_with, dict) else None
-    return f"keras_transformer {version} wrote it." if isinstance(version, str) else ""
 
 
 def _is_integer(value: Any) -> bool:

@@ -1,11 +1,8 @@
-"""Answers the golden pairs of an export with TensorFlow alone.
+"""Answers the golden pairs of an export: python -I replay.py DIRECTORY [LIBRARY_DIRECTORY …]
 
-    python -I replay.py DIRECTORY [LIBRARY_DIRECTORY …]
-
-It runs as a script in its own process, as a server would: it imports TensorFlow, and
-tensorflow_text if the graph needs its operations, and nothing of the package that wrote the export.
-The library directories are searched after those of the isolated interpreter. For each golden pair
-of the manifest it prints a line of JSON: {"outputs": …} or {"error": …}.
+A script for a process of its own, which imports TensorFlow (and tensorflow_text if the graph needs
+it) and nothing of the package that wrote the export, as a server would. The library directories are
+searched last. It prints a line of JSON for each golden pair: {"outputs": …} or {"error": …}.
 """
 
 import base64

@@ -1,6 +1,5 @@
 """Reading of `saved_model.pb`, and the check that the weights beside it fit its graph."""
 
-import dataclasses
 import math
 import pathlib
 from collections.abc import Iterator
@@ -29,30 +28,19 @@ _OBJECTS = "_CHECKPOINTABLE_OBJECT_GRAPH"
 
 
 def read_meta_graph(directory: pathlib.Path) -> Any:
-    """Returns the only `MetaGraphDef` of an export: graph, functions, signatures and objects.
-
-    Args:
-        directory: directory of the export, from `resolve_version`.
-    """
+    """Returns the only `MetaGraphDef` of an export: graph, functions, signatures and objects."""
     for name in _OTHER_FORMS:
         if (directory / name).exists():
-            raise refused(
-                directory,
-                f"{name}: a second form of the graph beside {SAVED_MODEL}; servers may load "
-                "either.",
-                "Remove it, or export again.",
-            )
+            problem = f"a second form of the graph beside {SAVED_MODEL}; servers may load either."
+            raise refused(directory, f"{name}: {problem}", "Remove it, or export again.")
     content = read_bounded(directory, SAVED_MODEL, MAXIMUM_BYTES)
     if not content:
         raise damaged(directory, SAVED_MODEL, "zero bytes")
     try:
         saved_model = saved_model_pb2.SavedModel.FromString(content)
     except DecodeError as error:
-        raise damaged(
-            directory,
-            SAVED_MODEL,
-            f"not a complete protobuf, its {len(content):,} bytes end early or have changed",
-        ) from error
+        problem = f"not a complete protobuf, its {len(content):,} bytes end early or have changed"
+        raise damaged(directory, SAVED_MODEL, problem) from error
     if not saved_model.meta_graphs:
         raise damaged(directory, SAVED_MODEL, "holds no graph")
     tags = [sorted(meta_graph.meta_info_def.tags) for meta_graph in saved_model.meta_graphs]
@@ -66,23 +54,11 @@ def read_meta_graph(directory: pathlib.Path) -> Any:
     return saved_model.meta_graphs[0]
 
 
-@dataclasses.dataclass(frozen=True)
-class Variables:
-    """The variables of a graph.
+def check_variables(directory: pathlib.Path, meta_graph: Any) -> tuple[int, int]:
+    """Returns the number of variables of a graph, and of parameters in them.
 
-    Attributes:
-        count: number of variables.
-        parameters: number of their elements.
-    """
-
-    count: int
-    parameters: int
-
-
-def check_variables(directory: pathlib.Path, meta_graph: Any) -> Variables:
-    """Checks that each variable of a graph is in the checkpoint with its shape and dtype.
-
-    This detects weights of another model, such as one with a larger vocabulary.
+    Each variable must be in the checkpoint with its shape and dtype; those of another model, such
+    as one with a larger vocabulary, are a `UserError`.
 
     Args:
         directory: directory of the export.
@@ -111,7 +87,7 @@ def check_variables(directory: pathlib.Path, meta_graph: Any) -> Variables:
             )
         count += 1
         parameters += math.prod(shapes[key])
-    return Variables(count, parameters)
+    return count, parameters
 
 
 def _variables_with_keys(saved: Any, stored: Any) -> Iterator[tuple[Any, str | None]]:

@@ -1,31 +1,24 @@
-"""Signatures of an export: one record each, and the check that a graph offers them.
-
-A text module declares a signature where its method is:
-
-    @signature(inputs={"text": TEXTS}, outputs={"embedding": TensorContract("float32", "BM")})
-    def encode(self, text): ...
-
-The exported function, the contract, golden pairs, warm-up requests, the output of `verify` and the
-table in saved_models/README.md follow from that record.
-"""
+"""Signatures of an export: one record each, and the check that a graph offers them."""
 
 import dataclasses
 import inspect
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import tensorflow as tf
 
-from keras_transformer._utils.errors import UserError
 from keras_transformer.export.damage import refused
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
-# TensorFlow keeps entries such as "__saved_model_init_op" among the signatures; users cannot call
-# them.
+# TensorFlow's own entries among the signatures begin so; users cannot call them.
 _INTERNAL = "__saved_model_"
+
+#: Signatures of the first version: every export has those that its kind of model declares. A new
+#: signature is not added here, or exports that were written before it would be refused.
+FIRST_SIGNATURES = ("serving_default", "n_best", "sample", "score", "attention", "encode")
 
 
 class TensorContract(NamedTuple):
@@ -43,11 +36,6 @@ class TensorContract(NamedTuple):
     axes: str
     example: str | float | None = None
 
-    @property
-    def spec(self) -> tf.TensorSpec:
-        """The tensor as TensorFlow describes it; the sizes of its axes are unknown."""
-        return tf.TensorSpec([None] * len(self.axes), self.dtype)
-
     def __str__(self) -> str:
         return f"{self.dtype} [{', '.join(self.axes)}]"
 
@@ -60,14 +48,23 @@ ANSWERS = TensorContract("string", "B", example="answers")
 class Signature:
     """A function of an export that takes and returns named tensors.
 
+    To add one, decorate a method of a text module, in `export/modules/`:
+
+        @signature(inputs={"text": TEXTS}, outputs={"embedding": TensorContract("float32", "BM")})
+        def encode(self, text): ...
+
+    The exported function, the contract, golden pairs, warm-up requests, the output of `verify` and
+    the table in saved_models/README.md follow from the record. Exports that were written before
+    remain valid: an export must have the signatures of `FIRST_SIGNATURES` and those that its own
+    manifest lists, by their golden pairs.
+
     Attributes:
         name: name of the signature in the SavedModel.
         method: name of the method of the text module that computes it.
         summary: what it returns, one sentence.
         inputs: the inputs by name.
         outputs: the outputs by name. An export may have more.
-        requires: function of the model that tells whether the module offers the signature; None if
-            every module of the class does.
+        requires: function that tells whether a model offers the signature; None if all do.
 
     >>> encode = Signature("encode", "encode", "", {"text": TEXTS}, {"embedding": ANSWERS})
     >>> str(encode), encode.is_batched
@@ -87,7 +84,7 @@ class Signature:
         return all(tensor.axes for tensor in self.inputs.values())
 
     def example_request(self, texts: np.ndarray, answers: np.ndarray) -> dict[str, np.ndarray]:
-        """Returns arrays by name that the signature can be called with.
+        """Returns an example of each input, by name.
 
         Args:
             texts: example texts, bytes `[B]`.
@@ -115,9 +112,7 @@ def signature(
 
     Args:
         *names: names of the signature; by default the method's.
-        inputs: see `Signature`.
-        outputs: see `Signature`.
-        requires: see `Signature`.
+        inputs, outputs, requires: see `Signature`.
     """
 
     def declare(method: _Method) -> _Method:
@@ -151,21 +146,11 @@ def described_tensors(tensors: Mapping[str, TensorContract], quote: str = "`") -
 
 
 def dtype_name(number: int) -> str:
-    """Returns the name of a dtype in a protobuf, also for numbers that are no dtype.
-
-    >>> dtype_name(7), dtype_name(9999)
-    ('string', 'dtype 9999')
-    """
+    """Returns the name of a dtype in a protobuf, also for numbers that are no dtype."""
     try:
         return tf.as_dtype(number).name
     except TypeError:
         return f"dtype {number}"
-
-
-def signatures_of(meta_graph: Any) -> dict[str, Any]:
-    """Returns the `SignatureDef` of every signature that users can call, sorted by name."""
-    names = sorted(name for name in meta_graph.signature_def if not name.startswith(_INTERNAL))
-    return {name: meta_graph.signature_def[name] for name in names}
 
 
 def check_signatures(
@@ -173,63 +158,62 @@ def check_signatures(
     meta_graph: Any,
     kind: str,
     records: Iterable[Signature],
+    listed: Iterable[str] = (),
 ) -> list[str]:
-    """Checks that an export offers the signatures of its kind of model, and returns their names.
+    """Checks that an export offers the signatures that it must, and returns the names of all.
 
     Args:
         directory: of the export, for messages.
         meta_graph: from `read_meta_graph`.
         kind: class of the model, for messages.
-        records: the signatures of this kind, from `signatures_of_kind`.
+        records: the signatures that this kind declares, from `signatures_of_kind`.
+        listed: names of the signatures that the manifest lists. The export must have them.
     """
-    found = signatures_of(meta_graph)
+    names = sorted(name for name in meta_graph.signature_def if not name.startswith(_INTERNAL))
+    found = {name: meta_graph.signature_def[name] for name in names}
+    problem = next(_problems(found, kind, tuple(records), listed), None)
+    if problem is not None:
+        described = "; ".join(
+            _described(name, sorted(each.inputs), sorted(each.outputs))
+            for name, each in found.items()
+        )
+        raise refused(
+            directory,
+            f"{problem}. Signatures found: {described or 'none'}.",
+            "Export the model again with `keras-transformer export`.",
+        )
+    return names
+
+
+def _problems(
+    found: Mapping[str, Any], kind: str, records: Sequence[Signature], listed: Iterable[str]
+) -> Iterator[str]:
+    """Yields how the `SignatureDef`s of an export differ from what they must be."""
     for record in records:
-        name = record.name
+        if record.name not in found:
+            if record.name in FIRST_SIGNATURES and record.requires is None:
+                yield f"no signature {record.name!r}, which every {kind} offers"
+            continue
+        inputs, outputs = found[record.name].inputs, found[record.name].outputs
+        sides = ("input", record.inputs, inputs), ("output", record.outputs, outputs)
+        for side, declared, tensors in sides:
+            for name, wanted in declared.items():
+                what = f"{side} {name!r} of {record.name}"
+                if name not in tensors:
+                    yield f"no {what}"
+                    continue
+                dtype, shape = dtype_name(tensors[name].dtype), tensors[name].tensor_shape
+                if dtype != wanted.dtype:
+                    yield f"{what} must be {wanted.dtype}, but is {dtype}"
+                if shape.unknown_rank or len(shape.dim) != len(wanted.axes):
+                    rank = "an unknown number of" if shape.unknown_rank else len(shape.dim)
+                    axes = ", ".join(wanted.axes)
+                    yield f"{what} must have the shape [{axes}], but has {rank} axes"
+        for name in sorted(inputs.keys() - record.inputs.keys()):
+            yield f"{record.name} has another input, {name!r}"
+    for name in listed:
         if name not in found:
-            if record.requires is not None:
-                continue
-            raise _broken(directory, found, f"no signature {name!r}, which every {kind} offers")
-        inputs, outputs = found[name].inputs, found[name].outputs
-        for tensor, wanted in record.inputs.items():
-            _check_tensor(directory, found, f"input {tensor!r} of {name}", inputs, tensor, wanted)
-        for tensor, wanted in record.outputs.items():
-            _check_tensor(directory, found, f"output {tensor!r} of {name}", outputs, tensor, wanted)
-        for tensor in sorted(inputs.keys() - record.inputs.keys()):
-            raise _broken(directory, found, f"{name} has another input, {tensor!r}")
-    return list(found)
-
-
-def _check_tensor(
-    directory: str | os.PathLike[str],
-    found: Mapping[str, Any],
-    what: str,
-    tensors: Any,
-    name: str,
-    wanted: TensorContract,
-) -> None:
-    if name not in tensors:
-        raise _broken(directory, found, f"no {what}")
-    tensor = tensors[name]
-    dtype = dtype_name(tensor.dtype)
-    if dtype != wanted.dtype:
-        raise _broken(directory, found, f"{what} must be {wanted.dtype}, but is {dtype}")
-    is_known = not tensor.tensor_shape.unknown_rank
-    rank = len(tensor.tensor_shape.dim)
-    if not is_known or rank != len(wanted.axes):
-        shape = f"[{', '.join(wanted.axes)}]"
-        got = f"has {rank} axes" if is_known else "has an unknown number of axes"
-        raise _broken(directory, found, f"{what} must have the shape {shape}, but {got}")
-
-
-def _broken(directory: str | os.PathLike[str], found: Mapping[str, Any], problem: str) -> UserError:
-    listed = "; ".join(
-        _described(name, sorted(each.inputs), sorted(each.outputs)) for name, each in found.items()
-    )
-    return refused(
-        directory,
-        f"{problem}. Signatures found: {listed or 'none'}.",
-        "Export the model again with `keras-transformer export`.",
-    )
+            yield f"no signature {name!r}, which its manifest lists"
 
 
 def _described(name: str, inputs: Iterable[str], outputs: Iterable[str]) -> str:

@@ -1,12 +1,10 @@
 """A trained model on disk: weights, configuration and tokenizers, as a run directory holds them."""
 
-import contextlib
 import dataclasses
 import hashlib
 import json
 import os
 import pathlib
-from collections.abc import Iterator
 from typing import Any, Self
 
 import keras
@@ -16,16 +14,17 @@ from keras_transformer._utils.errors import UserError
 from keras_transformer._utils.files import atomic_directory
 from keras_transformer.decoding import SearchSettings
 from keras_transformer.models import MODELS
-from keras_transformer.text import Tokenizer, TokenizerPair
+from keras_transformer.text import TokenizerPair
 
 #: Directory inside a run directory that holds its trained model.
 MODEL_DIRECTORY = "model"
 #: File inside a run directory with the recipe of the training.
 RUN_RECIPE = "recipe.yaml"
+_PLACES = (".", MODEL_DIRECTORY)
 DESCRIPTION, WEIGHTS, TOKENIZERS = "model.json", "model.weights.h5", "tokenizers"
 FORMAT = 2
 
-_COPY_AGAIN = "Copy the model again."
+_COPY_AGAIN = "Copy the model again, or train it again."
 _REQUIRED_KEYS = ("class", "config", "weights_sha256", "recipe", "quality", "examples", "labels")
 
 
@@ -37,8 +36,7 @@ class TrainedModel:
 
     Args:
         model: a `Transformer` or another model of this package.
-        tokenizers: a `TokenizerPair`, or a `Tokenizer` for both sides. A model without a source has
-            one tokenizer.
+        tokenizers: a `TokenizerPair`, or a `Tokenizer` for both sides.
         recipe: the recipe of the training, a dictionary for JSON. Default None.
         quality: metrics, such as `{"bleu": 41.2}`. Default None.
         examples: source texts with which an export is tested. Default: none.
@@ -62,8 +60,7 @@ class TrainedModel:
     labels: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if isinstance(self.tokenizers, Tokenizer):
-            object.__setattr__(self, "tokenizers", TokenizerPair(self.tokenizers))
+        object.__setattr__(self, "tokenizers", TokenizerPair.of(self.tokenizers))
         if isinstance(self.examples, str):
             raise UserError(f"`examples` must be a list of texts; got {self.examples!r}.")
         config = self.model.config
@@ -98,8 +95,11 @@ class TrainedModel:
         """Writes the subdirectory `model` of a directory atomically."""
         with atomic_directory(pathlib.Path(directory) / MODEL_DIRECTORY) as temporary:
             weights = temporary / WEIGHTS
-            with _without_optimizer(self.model):
+            optimizer, self.model.optimizer = getattr(self.model, "optimizer", None), None
+            try:  # Keras would store the slot variables of the optimizer, too
                 self.model.save_weights(weights)
+            finally:
+                self.model.optimizer = optimizer
             self.tokenizers.save(temporary / TOKENIZERS)
             description = {
                 "format": FORMAT,
@@ -119,8 +119,7 @@ class TrainedModel:
     def load(cls, directory: str | os.PathLike[str]) -> Self:
         """Returns the model that `save` wrote.
 
-        The model is built from its configuration. Only numbers and texts are read from the files,
-        never code.
+        Only numbers and texts are read from the files, never code.
 
         Args:
             directory: a run directory, or the `model` directory inside it.
@@ -132,36 +131,17 @@ class TrainedModel:
         model = _build_model(directory, description)
         _load_weights(model, directory, description)
         tokenizers = TokenizerPair.load(directory / TOKENIZERS)
+        recipe, quality = description["recipe"], description["quality"]
+        examples, labels = tuple(description["examples"]), tuple(description["labels"])
         try:
-            return cls(
-                model,
-                tokenizers,
-                description["recipe"],
-                description["quality"],
-                tuple(description["examples"]),
-                tuple(description["labels"]),
-            )
+            return cls(model, tokenizers, recipe, quality, examples, labels)
         except UserError as error:
             raise error.at(directory) from error
 
 
 def is_trained_model(directory: str | os.PathLike[str]) -> bool:
     """Returns whether a directory, or its subdirectory `model`, holds a trained model."""
-    directory = pathlib.Path(directory)
-    return any(
-        (place / DESCRIPTION).is_file() for place in (directory, directory / MODEL_DIRECTORY)
-    )
-
-
-@contextlib.contextmanager
-def _without_optimizer(model: keras.Model) -> Iterator[None]:
-    """Takes the optimizer from a compiled model; Keras would store its slot variables too."""
-    optimizer = getattr(model, "optimizer", None)
-    try:
-        model.optimizer = None
-        yield
-    finally:
-        model.optimizer = optimizer
+    return any(pathlib.Path(directory, place, DESCRIPTION).is_file() for place in _PLACES)
 
 
 def _read_description(directory: pathlib.Path) -> dict[str, Any]:
@@ -171,23 +151,15 @@ def _read_description(directory: pathlib.Path) -> dict[str, Any]:
         format_number = description["format"]
         missing = sorted(set(_REQUIRED_KEYS) - set(description))
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise UserError(
-            f"no trained model here: {DESCRIPTION} is missing.",
-            where=directory,
-            fix="Give the directory of a run.",
-        ) from error
+        problem = f"no trained model here: {DESCRIPTION} is missing."
+        raise UserError(problem, where=directory, fix="Give the directory of a run.") from error
     except (OSError, ValueError, TypeError, KeyError) as error:
-        raise UserError(
-            "damaged.", where=path, fix="Copy the model again, or train it again."
-        ) from error
+        raise UserError("damaged.", where=path, fix=_COPY_AGAIN) from error
     if format_number != FORMAT:
-        writer = _writer_of(description)
-        raise UserError(
-            f"{writer} wrote this model in format {format_number}; keras_transformer {__version__} "
-            f"reads format {FORMAT}.",
-            where=path,
-            fix=f"Use {writer}, or train the model again with this version.",
-        )
+        writer, fix = _writer_of(description)
+        reads = f"keras_transformer {__version__} reads format {FORMAT}"
+        problem = f"{writer} wrote this model in format {format_number}; {reads}."
+        raise UserError(problem, where=path, fix=fix)
     if missing:
         raise UserError(f"damaged: {missing} missing.", where=path, fix=_COPY_AGAIN)
     return description
@@ -204,20 +176,18 @@ def _build_model(directory: pathlib.Path, description: dict[str, Any]) -> keras.
     try:
         return MODELS[name].from_config(description["config"])
     except (ValueError, TypeError, KeyError) as error:
-        writer = _writer_of(description)
-        raise UserError(
-            f"keras_transformer {__version__} cannot build this model, which {writer} wrote: "
-            f"{error}",
-            where=directory / DESCRIPTION,
-            fix=f"Use {writer}, or train the model again with this version.",
-        ) from error
+        writer, fix = _writer_of(description)
+        reads = f"keras_transformer {__version__} cannot build this model"
+        problem = f"{reads}, which {writer} wrote: {error}"
+        raise UserError(problem, where=directory / DESCRIPTION, fix=fix) from error
 
 
-def _writer_of(description: dict[str, Any]) -> str:
-    """Returns the name and version of the package that wrote a description."""
+def _writer_of(description: dict[str, Any]) -> tuple[str, str]:
+    """Returns the package and version that wrote a description, and what the user can do."""
     versions = description.get("created_with")
     version = versions.get("keras_transformer") if isinstance(versions, dict) else None
-    return f"keras_transformer {version or '(unknown version)'}"
+    writer = f"keras_transformer {version or '(unknown version)'}"
+    return writer, f"Use {writer}, or train the model again with this version."
 
 
 def _load_weights(model: keras.Model, directory: pathlib.Path, description: dict[str, Any]) -> None:
@@ -227,9 +197,8 @@ def _load_weights(model: keras.Model, directory: pathlib.Path, description: dict
     except FileNotFoundError as error:
         raise UserError("damaged: the file is missing.", where=path, fix=_COPY_AGAIN) from error
     if digest != description["weights_sha256"]:
-        raise UserError(
-            "damaged: the file has changed since it was written.", where=path, fix=_COPY_AGAIN
-        )
+        problem = "damaged: the file has changed since it was written."
+        raise UserError(problem, where=path, fix=_COPY_AGAIN)
     try:
         model.load_weights(path)
     except (ValueError, OSError, KeyError) as error:

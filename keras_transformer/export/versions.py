@@ -40,9 +40,9 @@ def resolve_version(path: str | os.PathLike[str]) -> pathlib.Path:
     """Returns the version directory that a path refers to.
 
     That is the path itself if it holds a SavedModel, else its subdirectory with the highest number,
-    which TensorFlow Serving would load. Names that are no numbers, such as "latest", "1a" or "-1",
-    are skipped, as TensorFlow Serving skips them. Two names of the highest number, "01" and "1",
-    are a `UserError`, because it is undefined which one a server takes.
+    which TensorFlow Serving would load. Other names, such as "latest" or "1a", are skipped, as
+    TensorFlow Serving skips them. Two names of the highest number, "01" and "1", are a `UserError`,
+    because it is undefined which one a server takes.
     """
     path = pathlib.Path(path)
     try:
@@ -59,20 +59,13 @@ def require_loadable(path: pathlib.Path) -> pathlib.Path:
     """
     absolute = os.path.abspath(path)
     if "[" in absolute:
-        raise refused(
-            path,
-            f"TensorFlow cannot load a model from a path with a [ in it, as in {absolute}.",
-            "Use another name.",
-        )
+        problem = f"TensorFlow cannot load a model from a path with a [ in it, as in {absolute}."
+        raise refused(path, problem, "Use another name.")
     return path
 
 
 def next_version(path: str | os.PathLike[str]) -> int:
-    """Returns the number of the next version in the directory `<name>`: highest + 1, or 1.
-
-    >>> next_version("saved_models/not_there_yet")
-    1
-    """
+    """Returns the number of the next version in the directory `<name>`: highest + 1, or 1."""
     path = pathlib.Path(path)
     if not os.path.lexists(path):
         return 1
@@ -92,12 +85,8 @@ def _resolved(path: pathlib.Path) -> pathlib.Path:
     highest, directory = max(versions)
     names = sorted(entry.name for number, entry in versions if number == highest)
     if len(names) > 1:
-        raise refused(
-            path,
-            f"{' and '.join(names)} are the same version to TensorFlow Serving, which loads one of "
-            "them.",
-            "Remove or rename the others.",
-        )
+        same = f"{' and '.join(names)} are the same version to TensorFlow Serving"
+        raise refused(path, f"{same}, which loads one of them.", "Remove or rename the others.")
     if not (directory / SAVED_MODEL).exists():
         raise refused(
             directory,
@@ -119,18 +108,13 @@ def _not_a_directory(path: pathlib.Path) -> UserError:
         return refused(path, f"no such directory (the current directory is {os.getcwd()}).", _GIVE)
     if path.name == SAVED_MODEL:
         return refused(path, "a file of an export.", "Give the directory that holds it.")
-    problem, fix = (
-        _BY_SUFFIX.get(path.suffix.lower()) or _by_first_bytes(path) or ("not a directory.", _GIVE)
-    )
-    return refused(path, problem, fix)
-
-
-def _by_first_bytes(path: pathlib.Path) -> tuple[str, str] | None:
+    found = _BY_SUFFIX.get(path.suffix.lower())
     # Reading a pipe would wait until another process writes into it.
-    if path.is_file():
+    if found is None and path.is_file():
         with path.open("rb") as file:
             first_bytes = file.read(8)
-        for beginning, problem_and_fix in _BY_FIRST_BYTES.items():
-            if first_bytes.startswith(beginning):
-                return problem_and_fix
-    return None
+        matches = (
+            found for start, found in _BY_FIRST_BYTES.items() if first_bytes.startswith(start)
+        )
+        found = next(matches, None)
+    return refused(path, *(found or ("not a directory.", _GIVE)))

@@ -14,9 +14,13 @@ from keras_transformer.inference.evaluation import (
     evaluate_translations,
 )
 from keras_transformer.inference.readers import LineReader, SentenceReader
-from keras_transformer.inference.scoring import Score, score_pairs
 from keras_transformer.inference.text_model import Classification, TextModel, load
-from keras_transformer.inference.translation import Translation, translate_lines
+from keras_transformer.inference.translation import (
+    Score,
+    Translation,
+    score_pairs,
+    translate_lines,
+)
 from keras_transformer.metrics.bleu import BLEU_TOKENS
 
 __all__ = [

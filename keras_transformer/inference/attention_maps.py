@@ -77,11 +77,17 @@ def align(
     """
     text_model.require("attention")
     found = text_model.signatures["attention"](source=as_tensor(sources), target=as_tensor(targets))
-    rows = (found[name].numpy() for name in ("source_tokens", "target_tokens", "weights"))
-    return [
-        _make_alignment(source, target, *row)
-        for source, target, row in zip(sources, targets, zip(*rows, strict=True), strict=True)
-    ]
+    tokens = (found[f"{side}_tokens"].numpy() for side in ("source", "target"))
+    alignments = []
+    answers = zip(*tokens, found["weights"].numpy(), strict=True)
+    for source, target, answer in zip(sources, targets, answers, strict=True):
+        source_tokens, target_tokens, weights = answer
+        # Padding consists of empty tokens.
+        columns = tuple(as_text(token) for token in source_tokens if token)
+        rows = tuple(as_text(token) for token in target_tokens if token)
+        weights = weights[: len(rows), : len(columns)]
+        alignments.append(Alignment(conllu_text(source), target, columns, rows, weights))
+    return alignments
 
 
 def split_mark(token: str) -> tuple[str, str]:
@@ -113,12 +119,11 @@ def label_of(token: str, longest: int = _LONGEST_LABEL) -> str:
 
 
 def most_sentences(path: str | os.PathLike[str]) -> int:
-    """Returns the maximum number of sentences that a file of this name shows.
-
-    >>> most_sentences("attention.png")
-    1
-    """
-    return MAXIMUM_SENTENCES[_ending(path)]
+    """Returns the maximum number of sentences that a file of this name shows."""
+    ending = os.path.splitext(path)[1].lower()
+    if ending not in MAXIMUM_SENTENCES:
+        raise UserError("a picture of attention must end with .html or .png.", where=path)
+    return MAXIMUM_SENTENCES[ending]
 
 
 def save_attention(
@@ -127,19 +132,17 @@ def save_attention(
     """Draws the attention of translations into a file, atomically.
 
     Args:
-        path: the file. Its name ends with `.png`, for the first translation, or `.html`, for a
-            page.
+        path: the file: `.png` for a picture of the first translation, or `.html` for a page.
         text_model: the `TextModel` that made the translations.
         translations: at least one `Translation`.
     """
     translations = translations[: most_sentences(path)]
     sources = [translation.source for translation in translations]
     targets = [translation.text for translation in translations]
-    if text_model.is_language_model:
-        # A continuation begins with its prompt.
+    if text_model.is_language_model:  # a continuation begins with its prompt
         sources = [""] * len(targets)
     alignments = align(text_model, sources, targets)
-    if _ending(path) == ".png":
+    if os.fspath(path).lower().endswith(".png"):
         content = draw_attention(alignments[0])
     else:
         content = make_attention_page(alignments, f"Attention of {text_model.name}").encode()
@@ -174,10 +177,7 @@ def draw_attention(alignment: Alignment) -> bytes:
 
 
 def make_attention_page(alignments: Iterable[Alignment], title: str = "Attention") -> str:
-    """Returns an HTML page with all alignments.
-
-    It loads no other files and runs no script. Its colors follow the light or dark setting of the
-    browser.
+    """Returns an HTML page with all alignments; it loads no other files and runs no script.
 
     Args:
         alignments: the alignments.
@@ -186,32 +186,10 @@ def make_attention_page(alignments: Iterable[Alignment], title: str = "Attention
     return render_page(_TEMPLATE, title=shown(title), alignments=map(_as_table, alignments))
 
 
-def _make_alignment(
-    source: str,
-    target: str,
-    source_tokens: Sequence[bytes],
-    target_tokens: Sequence[bytes],
-    weights: np.ndarray,
-) -> Alignment:
-    """Returns the alignment of one row, without padding, which consists of empty tokens."""
-    columns = tuple(as_text(token) for token in source_tokens if token)
-    rows = tuple(as_text(token) for token in target_tokens if token)
-    weights = weights[: len(rows), : len(columns)]
-    return Alignment(conllu_text(source), target, columns, rows, weights)
-
-
-def _ending(path: str | os.PathLike[str]) -> str:
-    ending = os.path.splitext(path)[1].lower()
-    if ending not in MAXIMUM_SENTENCES:
-        raise UserError("a picture of attention must end with .html or .png.", where=path)
-    return ending
-
-
 def _draw_cells(axes: Any, alignment: Alignment) -> Any:
     weights = alignment.weights if alignment.weights.size else np.zeros((1, 1))
-    image = axes.imshow(
-        weights, cmap="Blues", vmin=0, vmax=alignment.largest_weight, interpolation="nearest"
-    )
+    shades = {"cmap": "Blues", "vmin": 0, "vmax": alignment.largest_weight}
+    image = axes.imshow(weights, **shades, interpolation="nearest")
     _label(axes.xaxis, alignment.source_tokens, rotation=90)
     _label(axes.yaxis, alignment.target_tokens)
     axes.xaxis.set_label_position("top")

@@ -2,7 +2,7 @@
 
 import dataclasses
 import heapq
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from keras_transformer._utils.checks import require_choice, require_integer
@@ -41,9 +41,8 @@ class Evaluation:
 
     Attributes:
         sentences: number of sentences.
-        metrics: every registered text metric of the whole set, by name.
-        signatures: settings and version of each metric that has them, to be published with its
-            value.
+        metrics: text metrics of the whole set by name.
+        signatures: settings and version of each metric that has them, to publish with its value.
         worst: the sentences with the lowest chrF, the lowest first, without exact matches.
     """
 
@@ -65,6 +64,7 @@ def evaluate(
     worst: int = 10,
     window: int = WINDOW,
     bleu_tokens: str = "13a",
+    metrics: Iterable[str] | None = None,
 ) -> Evaluation:
     """Translates sources and compares the best translation of each with its reference.
 
@@ -75,11 +75,12 @@ def evaluate(
         worst: number of the worst sentences to keep. Default 10.
         window: maximum number of lines that the model gets at once. Default 1024.
         bleu_tokens: tokenization of BLEU, see `evaluate_translations`.
+        metrics: names of text metrics. Default: all that are registered.
     """
     _require_equal_counts(sources=sources, references=references)
     translations = translate_lines(text_model, sources, window=window)
     hypotheses = [translation.text for translation in translations]
-    return evaluate_translations(sources, hypotheses, references, worst, bleu_tokens)
+    return evaluate_translations(sources, hypotheses, references, worst, bleu_tokens, metrics)
 
 
 def evaluate_translations(
@@ -88,8 +89,9 @@ def evaluate_translations(
     references: Sequence[str],
     worst: int = 10,
     bleu_tokens: str = "13a",
+    metrics: Iterable[str] | None = None,
 ) -> Evaluation:
-    """Compares existing translations with their references by all registered text metrics.
+    """Compares existing translations with their references by text metrics.
 
     Every sentence counts, blank ones too.
 
@@ -100,6 +102,7 @@ def evaluate_translations(
         worst: number of the worst sentences to keep. Default 10.
         bleu_tokens: tokenization of BLEU: "13a" or "intl" for raw text, "zh" for Chinese, "char"
             for characters, "none" for texts that are tokenized already. Default "13a".
+        metrics: names of text metrics. Default: all that are registered.
 
     Example:
 
@@ -119,16 +122,17 @@ def evaluate_translations(
     worst = require_integer("worst", worst, minimum=0)
     require_choice("bleu_tokens", bleu_tokens, BLEU_TOKENS)
     options = {"bleu": {"tokenize": bleu_tokens}}
-    metrics, signatures = {}, {}
-    for name, metric in sorted(TEXT_METRICS.items()):
+    values, signatures = {}, {}
+    for name in sorted(TEXT_METRICS if metrics is None else metrics):
+        metric = TEXT_METRICS[require_choice("metrics", name, TEXT_METRICS)]
         own = options.get(name, {})
-        metrics[name] = metric.compute(hypotheses, references, **own)
+        values[name] = metric.compute(hypotheses, references, **own)
         signature = metric.signature(**own)
         if signature is not None:
             signatures[name] = signature
     return Evaluation(
         sentences=len(sources),
-        metrics=metrics,
+        metrics=values,
         signatures=signatures,
         worst=_worst_sentences(sources, hypotheses, references, worst),
     )
@@ -140,21 +144,13 @@ def _worst_sentences(
     if not count:
         return ()
     is_exact = TEXT_METRICS["exact_match"].sentence_scores(hypotheses, references)
-    rows = [
-        row
-        for row, exact in zip(
-            zip(range(1, len(sources) + 1), sources, references, hypotheses, strict=True),
-            is_exact,
-            strict=True,
-        )
-        if not exact
-    ]
+    rows = [row for row, exact in enumerate(is_exact) if not exact]
     scores = TEXT_METRICS["chrf"].sentence_scores(
-        [hypothesis for *_, hypothesis in rows], [reference for *_, reference, _ in rows]
+        [hypotheses[row] for row in rows], [references[row] for row in rows]
     )
     poor = (
-        PoorSentence(line, conllu_text(source), reference, hypothesis, score)
-        for (line, source, reference, hypothesis), score in zip(rows, scores, strict=True)
+        PoorSentence(row + 1, conllu_text(sources[row]), references[row], hypotheses[row], score)
+        for row, score in zip(rows, scores, strict=True)
     )
     return tuple(heapq.nsmallest(count, poor, key=lambda sentence: sentence.chrf))
 

@@ -1,25 +1,30 @@
-"""Readers of lines and of CoNLL-U sentences, and their grouping for a model."""
+"""Readers of lines and of CoNLL-U sentences."""
 
 import io
+import itertools
 import os
+import pathlib
 import select
 import stat
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Self
 
 from keras_transformer._utils.checks import require_choice
 from keras_transformer._utils.errors import UserError
 from keras_transformer.data.corpora.conllu import conllu_text, is_conllu_file
 from keras_transformer.data.corpora.corpus import TOO_LONG, BadRecordError, Tally
-from keras_transformer.data.corpora.file_corpus import BUFFER_BYTES, open_file
-from keras_transformer.data.corpora.text_file import ENCODING_FIX, decode_lines, unpack
+from keras_transformer.data.corpora.file_corpus import (
+    BUFFER_BYTES,
+    ENCODING_FIX,
+    decode_lines,
+    open_file,
+    unpack,
+)
 
 if TYPE_CHECKING:
     from keras_transformer.inference.text_model import TextModel
 
-_Item = TypeVar("_Item")
 _Path = str | os.PathLike[str]
 
 #: A longer line is an error: the file has no line feeds, or is not text.
@@ -27,11 +32,6 @@ MAXIMUM_CHARACTERS = 1_000_000
 
 # Time to wait for the next line of a pipe before the lines read so far are answered.
 _PATIENCE_SECONDS = 0.05
-
-# Sizes of the lists of `in_windows`.
-_FIRST_LINES = 8
-# More characters at once would take much memory, and are no faster together.
-_MAXIMUM_WINDOW_CHARACTERS = 1 << 22
 
 
 class LineReader:
@@ -42,15 +42,14 @@ class LineReader:
 
     Args:
         path: the file, which may be a named pipe. Default None, standard input.
-        encoding_errors: "error" reports bytes that are not UTF-8, and NUL, with file, line and
-            byte; "replace" replaces them by U+FFFD and counts them. Default "error".
+        encoding_errors: "error" reports NUL and bytes that are not UTF-8; "replace" replaces them
+            by U+FFFD and counts them. Default "error".
 
     Attributes:
         name: name of the file in messages.
 
     Raises:
-        UserError: if the file cannot be opened; while reading, if it is not UTF-8 text or is
-            damaged gzip.
+        UserError: if the file cannot be opened; while reading, if it is not text or damaged gzip.
 
     Example:
 
@@ -63,9 +62,8 @@ class LineReader:
     """
 
     def __init__(self, path: _Path | None = None, encoding_errors: str = "error") -> None:
-        self.encoding_errors: str = require_choice(
-            "encoding_errors", encoding_errors, ("error", "replace")
-        )
+        choices = ("error", "replace")
+        self.encoding_errors: str = require_choice("encoding_errors", encoding_errors, choices)
         self.name: str = "standard input" if path is None else os.fspath(path)
         self._tally = Tally()
         self._pipe: _Pipe | None = None
@@ -82,12 +80,7 @@ class LineReader:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     @property
@@ -127,14 +120,13 @@ class LineReader:
         try:
             if path is None:
                 raw = _Pipe(0, closefd=False)
-            elif _is_pipe(path):
-                raw = _Pipe(path)
+            elif (place := pathlib.Path(path)).is_fifo() or place.is_char_device():
+                raw = _Pipe(path)  # a named pipe, `<(…)` or `/dev/stdin`, which is read only once
             else:
                 return open_file(path)
         except OSError as error:
-            raise UserError(
-                f"cannot be read: {error.strerror}.", where=self.name, fix=fix
-            ) from None
+            problem = f"cannot be read: {error.strerror}."
+            raise UserError(problem, where=self.name, fix=fix) from None
         if not stat.S_ISREG(os.fstat(raw.fileno()).st_mode):
             self._pipe = raw
         return io.BufferedReader(raw, BUFFER_BYTES)
@@ -143,10 +135,8 @@ class LineReader:
         stream = unpack(self._file)
         if stream is not self._file:
             self._pipe = None
-        for line in decode_lines(
-            stream, self.name, self._tally, self.encoding_errors, MAXIMUM_CHARACTERS
-        ):
-            yield self._require_text(line)
+        settings = self._tally, self.encoding_errors, MAXIMUM_CHARACTERS
+        yield from map(self._require_text, decode_lines(stream, self.name, *settings))
 
     def _require_text(self, line: Any) -> str:
         """Returns the text of a line without NUL; a line that is not text is a `UserError`."""
@@ -179,15 +169,6 @@ class _Pipe(io.FileIO):
         return None if self.is_shut else super().readinto(buffer)
 
 
-def _is_pipe(path: _Path) -> bool:
-    """Returns whether a path can be read only once: a named pipe, `<(…)`, `/dev/stdin`."""
-    try:
-        mode = os.stat(path).st_mode
-    except OSError:
-        return False
-    return stat.S_ISFIFO(mode) or stat.S_ISCHR(mode)
-
-
 class SentenceReader:
     """Iterator of the sentences of a `LineReader` whose lines are CoNLL-U.
 
@@ -196,8 +177,7 @@ class SentenceReader:
 
     Args:
         lines: the `LineReader`.
-        is_text: whether to return the words of a sentence joined with spaces, for models that read
-            no trees, instead of CoNLL-U. Default False.
+        is_text: whether to return the words of a sentence, not its CoNLL-U. Default False.
 
     Example:
 
@@ -231,18 +211,12 @@ class SentenceReader:
         return self._lines.must_wait()
 
     def _read(self) -> Iterator[str]:
-        sentence: list[str] = []
-        for line in self._lines:
-            if "\t" in line or line.startswith("#"):
-                sentence.append(line)
-                continue
-            if sentence:
-                yield "\n".join(sentence)
-                sentence = []
-            if line and not line.isspace():
-                yield line
-        if sentence:
-            yield "\n".join(sentence)
+        groups = itertools.groupby(self._lines, lambda line: "\t" in line or line.startswith("#"))
+        for is_sentence, lines in groups:
+            if is_sentence:
+                yield "\n".join(lines)
+            else:
+                yield from filter(str.strip, lines)
 
 
 def as_sources(
@@ -280,63 +254,21 @@ def require_parallel(paths: Sequence[_Path], encoding_errors: str = "error") -> 
     """Returns the number of lines of each file; different numbers, or none, are a `UserError`.
 
     Args:
-        paths: one or more regular files; line n of one belongs to line n of the others. In a file
-            whose name ends with .conllu it is sentence n.
+        paths: regular files; line n of one, or sentence n of a .conllu, belongs to n of the others.
         encoding_errors: see `LineReader`.
     """
     counts = [count_sources(path, encoding_errors) for path in paths]
     units = ["sentence" if is_conllu_file(path) else "line" for path in paths]
+    first, count_of_first = units[0], counts[0]
     for path, unit, count in zip(paths, units, counts, strict=True):
-        if count != counts[0]:
+        if count != count_of_first:
             raise UserError(
-                f"{units[0]} count {counts[0]:,}, but {path}: {unit} count {count:,}.",
+                f"{first} count {count_of_first:,}, but {path}: {unit} count {count:,}.",
                 where=paths[0],
-                fix=f"{units[0].capitalize()} n of one must belong to {unit} n of the other: find "
+                fix=f"{first.capitalize()} n of one must belong to {unit} n of the other: find "
                 "what is missing.",
             )
-    if not counts[0]:
-        raise UserError(
-            f"no {units[0]}s.", where=paths[0], fix="Check that this is the right file."
-        )
-    return counts[0]
-
-
-def in_windows(
-    lines: Iterable[_Item],
-    largest: int,
-    is_growing: bool = True,
-    characters: Callable[[Any], int] = len,
-) -> Iterator[list[_Item]]:
-    """Yields lists of consecutive lines, to be processed at once.
-
-    The first lists are short, so that the first result is available soon. Then they grow, because
-    the model is fastest with many lines, which it sorts by length. A list ends early if its lines
-    are very long, or if the next line is not available yet.
-
-    Args:
-        lines: the lines. If they have a method `must_wait`, as a `LineReader` has, it tells whether
-            the next line is not available yet.
-        largest: maximum number of lines of a list.
-        is_growing: False if all lists but the last must have `largest` lines, however long they
-            take to arrive. Default True.
-        characters: function that returns the length of a line. Default `len`.
-
-    Example:
-
-    >>> [len(window) for window in in_windows("a" * 100, largest=32)]
-    [8, 16, 32, 32, 12]
-    """
-    size = min(_FIRST_LINES, largest) if is_growing else largest
-    must_wait = getattr(lines, "must_wait", None) if is_growing else None
-    window: list[_Item] = []
-    length = 0
-    for line in lines:
-        window.append(line)
-        length += characters(line)
-        is_full = len(window) == size or length >= _MAXIMUM_WINDOW_CHARACTERS
-        if is_full or (must_wait is not None and must_wait()):
-            yield window
-            window, length = [], 0
-            size = min(2 * size, largest) if is_full else size
-    if window:
-        yield window
+    if not count_of_first:
+        fix = "Check that this is the right file."
+        raise UserError(f"no {first}s.", where=paths[0], fix=fix)
+    return count_of_first

@@ -3,13 +3,12 @@
 # TensorFlow's types make a tensor of strings look compatible with a string.
 # pyright: reportOverlappingOverload=false
 
-import collections
 import dataclasses
 import functools
 import os
 import pathlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, overload
+from typing import Any, Self, overload
 
 import numpy as np
 import tensorflow as tf
@@ -18,23 +17,26 @@ from keras_transformer._utils.checks import require_choice
 from keras_transformer._utils.errors import ArgumentError, UserError
 from keras_transformer.decoding import Search, SearchSettings
 from keras_transformer.export.damage import no_tensorflow_text
-from keras_transformer.export.modules import ContinuationModule, make_text_module, reads_trees
-from keras_transformer.export.modules.factory import text_module_class
+from keras_transformer.export.modules import (
+    ContinuationModule,
+    make_text_module,
+    reads_trees,
+    text_module_class,
+)
 from keras_transformer.export.trained_model import RUN_RECIPE, TrainedModel, is_trained_model
 from keras_transformer.export.verification import check_export
 from keras_transformer.export.versions import resolve_version
-from keras_transformer.inference.scoring import Score, score_pairs
+from keras_transformer.inference.attention_maps import Alignment, align
 from keras_transformer.inference.translation import (
     WINDOW,
+    Score,
     Translation,
     as_tensor,
     as_text,
+    score_pairs,
     translate_lines,
 )
 from keras_transformer.models import MODELS
-
-if TYPE_CHECKING:
-    from keras_transformer.inference.attention_maps import Alignment
 
 #: Several strings: a list, a tuple, an iterator, a NumPy array or a string tensor.
 Many = list[str] | list[bytes] | tuple[str | bytes, ...] | Iterator[str] | np.ndarray | tf.Tensor
@@ -43,18 +45,9 @@ Texts = str | bytes | Many
 #: A signature: from named tensors to named tensors.
 SignatureFunction = Callable[..., Mapping[str, tf.Tensor]]
 
-_Result = TypeVar("_Result")
-
-# The signature that each method calls.
-_SIGNATURE_OF = {
-    "translate": "serving_default",
-    "generate": "sample",
-    "n_best": "n_best",
-    "score": "score",
-    "attention": "attention",
-    "embed": "encode",
-    "classify": "classify",
-}
+_METHODS = ("translate", "generate", "n_best", "score", "attention", "embed", "classify")
+# The signatures that methods of another name call.
+_SIGNATURES = {"translate": "serving_default", "generate": "sample", "embed": "encode"}
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -80,7 +73,6 @@ class TextModel:
         kind: name of the model's class, such as "Transformer".
         name: name of the model in messages.
         signatures: functions from named tensors to named tensors, by the name of the signature.
-        manifest: manifest of an export. Default None, for a run.
         reads_trees: whether source texts are CoNLL-U. Default False.
         recipe: recipe of the training. Default None.
         trained: the `TrainedModel` of a run, with which the search can be changed. Default None.
@@ -99,7 +91,6 @@ class TextModel:
         kind: str,
         name: str,
         signatures: Mapping[str, SignatureFunction],
-        manifest: dict[str, Any] | None = None,
         reads_trees: bool = False,
         recipe: dict[str, Any] | None = None,
         trained: TrainedModel | None = None,
@@ -107,13 +98,12 @@ class TextModel:
         self.kind = kind
         self.name: str = name
         self.signatures: dict[str, SignatureFunction] = dict(signatures)
-        self.manifest = manifest
         self.reads_trees = reads_trees
         self.recipe = recipe
         self.trained = trained
-        self._searches: collections.OrderedDict[SearchSettings, TextModel] = (
-            collections.OrderedDict()
-        )
+        #: True if the model continues texts and has no source.
+        self.is_language_model: bool = text_module_class(MODELS[kind]) is ContinuationModule
+        self._searches: dict[SearchSettings, TextModel] = {}
 
     @classmethod
     def of(
@@ -144,33 +134,28 @@ class TextModel:
             trained=trained,
         )
 
-    # What the model offers.
-
-    @property
-    def is_language_model(self) -> bool:
-        """True if the model continues texts and has no source."""
-        return text_module_class(MODELS[self.kind]) is ContinuationModule
-
     @property
     def offers(self) -> tuple[str, ...]:
         """Names of the methods that the model can answer."""
-        return tuple(
-            method
-            for method, signature in _SIGNATURE_OF.items()
-            if signature in self.signatures and self._suits(method)
-        )
+        offered = [name for name in _METHODS if _SIGNATURES.get(name, name) in self.signatures]
+        # Only what writes text and has a source translates; encoders have a `serving_default` too.
+        if self.is_language_model or "generate" not in offered:
+            offered = [name for name in offered if name != "translate"]
+        return tuple(offered)
 
     def require(self, method: str) -> None:
         """Raises a `UserError` unless the model offers a method."""
         if method not in self.offers:
-            self._refuse(method)
+            raise UserError(
+                f"a {self.kind} does not offer `{method}`; it offers {', '.join(self.offers)}.",
+                where=self.name,
+            )
 
     def with_search(self, **settings: Any) -> "TextModel":
         """Returns the model with another search, which is traced once for the same settings.
 
         Args:
-            **settings: fields of `SearchSettings`, such as `beams`, `length_penalty`, `max_length`.
-                Those that are not given, or None, are those of the recipe.
+            **settings: fields of `SearchSettings`, such as `beams`. Default: those of the recipe.
         """
         given = {name: value for name, value in settings.items() if value is not None}
         if not given:
@@ -189,10 +174,8 @@ class TextModel:
         if search not in self._searches:
             self._searches[search] = self.of(self.trained, search, self.name)
             if len(self._searches) > 8:
-                self._searches.popitem(last=False)
+                del self._searches[next(iter(self._searches))]
         return self._searches[search]
-
-    # Methods.
 
     @overload
     def translate(
@@ -205,12 +188,7 @@ class TextModel:
     ) -> list[str]: ...
 
     def translate(
-        self,
-        texts: Texts,
-        *,
-        temperature: float | None = None,
-        seed: int = 0,
-        **search: Any,
+        self, texts: Texts, *, temperature: float | None = None, seed: int = 0, **search: Any
     ) -> str | list[str]:
         """Returns the best translation of each text: a string, or a list of strings.
 
@@ -221,7 +199,7 @@ class TextModel:
             **search: see `with_search`; for runs only.
         """
         self.require("translate")
-        return self._write(texts, temperature, seed, search)
+        return self.generate(texts, temperature=temperature, seed=seed, **search)
 
     @overload
     def generate(
@@ -234,25 +212,22 @@ class TextModel:
     ) -> list[str]: ...
 
     def generate(
-        self,
-        texts: Texts,
-        *,
-        temperature: float | None = None,
-        seed: int = 0,
-        **search: Any,
+        self, texts: Texts, *, temperature: float | None = None, seed: int = 0, **search: Any
     ) -> str | list[str]:
-        """Returns the best text for each text: a translation, or a continuation of a prompt.
-
-        A continuation begins with the prompt.
+        """Returns the best translation of each text, or continuation, which begins with the text.
 
         Args:
             texts: source texts, or prompts of a language model.
-            temperature: see `translate`.
-            seed: see `translate`.
-            **search: see `translate`.
+            temperature, seed, **search: see `translate`.
         """
         self.require("generate")
-        return self._write(texts, temperature, seed, search)
+        model = self.with_search(**search)
+
+        def write(lines: list[str]) -> list[str]:
+            found = translate_lines(model, lines, temperature=temperature, seed=seed)
+            return [translation.text for translation in found]
+
+        return _mapped(texts, write)
 
     @overload
     def n_best(self, texts: str | bytes, count: int, **search: Any) -> Translation: ...
@@ -289,25 +264,25 @@ class TextModel:
         return self._paired(sources, targets, lambda *pairs: list(score_pairs(self, *pairs)))
 
     @overload
-    def attention(self, sources: str | bytes, targets: Texts | None = None) -> "Alignment": ...
+    def attention(self, sources: str | bytes, targets: Texts | None = None) -> Alignment: ...
 
     @overload
-    def attention(self, sources: Many, targets: Texts | None = None) -> "list[Alignment]": ...
+    def attention(self, sources: Many, targets: Texts | None = None) -> list[Alignment]: ...
 
     def attention(
         self, sources: Texts, targets: Texts | None = None
-    ) -> "Alignment | list[Alignment]":
+    ) -> Alignment | list[Alignment]:
         """Returns the `Alignment` of each pair: tokens and attention scores between them.
 
         Args:
             sources: source texts, or prompts of a language model.
-            targets: as many target texts. Default: the model's translations, and for a language
-                model the attention within the sources.
+            targets: as many target texts. Default: the model's translations; of a language model,
+                the sources themselves.
         """
-        from keras_transformer.inference.attention_maps import align
-
         self.require("attention")
         if targets is None and not self.is_language_model:
+            if isinstance(sources, Iterator):
+                sources = list(sources)
             targets = self.translate(sources)
         return self._paired(sources, targets, functools.partial(align, self))
 
@@ -318,13 +293,12 @@ class TextModel:
             texts: the texts.
         """
         self.require("embed")
-        lines, is_single = _as_lines("texts", texts)
-        vectors = [
-            self.signatures["encode"](text=as_tensor(part))["embedding"].numpy()
-            for part in _parts(lines)
-        ]
-        embedding = np.concatenate(vectors)
-        return embedding[0] if is_single else embedding
+
+        def embed(lines: list[str]) -> np.ndarray:
+            found = self._answers("encode", lines)
+            return np.concatenate([each["embedding"].numpy() for each in found])
+
+        return _mapped(texts, embed)
 
     @overload
     def classify(self, texts: str | bytes) -> Classification: ...
@@ -341,37 +315,23 @@ class TextModel:
         self.require("classify")
 
         def classify(lines: list[str]) -> list[Classification]:
-            found = []
-            for part in _parts(lines):
-                answer = self.signatures["classify"](text=as_tensor(part))
-                rows = zip(answer["label"].numpy(), answer["probabilities"].numpy(), strict=True)
-                found += [Classification(as_text(label), each) for label, each in rows]
-            return found
+            return [
+                Classification(as_text(label), probabilities)
+                for found in self._answers("classify", lines)
+                for label, probabilities in zip(
+                    found["label"].numpy(), found["probabilities"].numpy(), strict=True
+                )
+            ]
 
         return _mapped(texts, classify)
 
     def __repr__(self) -> str:
         return f"<TextModel {self.name}: {self.kind}, offers {', '.join(self.offers)}>"
 
-    def _suits(self, method: str) -> bool:
-        return method != "translate" or ("sample" in self.signatures and not self.is_language_model)
-
-    def _refuse(self, method: str) -> NoReturn:
-        raise UserError(
-            f"a {self.kind} does not offer `{method}`; it offers {', '.join(self.offers)}.",
-            where=self.name,
-        )
-
-    def _write(
-        self, texts: Texts, temperature: float | None, seed: int, search: dict[str, Any]
-    ) -> Any:
-        model = self.with_search(**search)
-
-        def write(lines: list[str]) -> list[str]:
-            found = translate_lines(model, lines, temperature=temperature, seed=seed)
-            return [translation.text for translation in found]
-
-        return _mapped(texts, write)
+    def _answers(self, signature: str, lines: list[str]) -> Iterator[Mapping[str, tf.Tensor]]:
+        """Yields the answers to parts of at most `WINDOW` lines; one, of 0 rows, to no lines."""
+        for start in range(0, max(1, len(lines)), WINDOW):
+            yield self.signatures[signature](text=as_tensor(lines[start : start + WINDOW]))
 
     def _paired(
         self,
@@ -380,22 +340,21 @@ class TextModel:
         function: Callable[[list[str], list[str]], list[Any]],
     ) -> Any:
         """Applies a function to sources and targets; returns a single result for a single one."""
-        source_lines, is_single = _as_lines("sources", sources)
-        if targets is None:
-            if not self.is_language_model:
-                raise UserError(
-                    f"a {self.kind} needs `targets` beside the sources.", where=self.name
-                )
-            source_lines, target_lines = [""] * len(source_lines), source_lines
-        else:
+        if targets is None and not self.is_language_model:
+            raise UserError(f"a {self.kind} needs `targets` beside the sources.", where=self.name)
+
+        def call(lines: list[str]) -> list[Any]:
+            if targets is None:
+                return function([""] * len(lines), lines)
             target_lines, _ = _as_lines("targets", targets)
-        if len(source_lines) != len(target_lines):
-            raise UserError(
-                f"There must be as many targets as sources; got {len(source_lines):,} sources and "
-                f"{len(target_lines):,} targets."
-            )
-        found = function(source_lines, target_lines)
-        return found[0] if is_single else found
+            if len(lines) != len(target_lines):
+                raise UserError(
+                    f"There must be as many targets as sources; got {len(lines):,} sources and "
+                    f"{len(target_lines):,} targets."
+                )
+            return function(lines, target_lines)
+
+        return _mapped(sources, call, "sources")
 
 
 def load(path: str | os.PathLike[str]) -> TextModel:
@@ -415,58 +374,42 @@ def load(path: str | os.PathLike[str]) -> TextModel:
     """
     if is_trained_model(path):
         return TextModel.of(TrainedModel.load(path), name=os.fspath(path))
-    export = check_export(_version_directory(path))
-    if export.ops.outside_core:
-        _register_operations(export.directory)
-    loaded = tf.saved_model.load(str(export.directory))
+    try:
+        directory = resolve_version(path)
+    except UserError as error:
+        if not pathlib.Path(path, RUN_RECIPE).is_file():
+            raise
+        fix = "Resume it with the `keras-transformer train` command that started it."
+        raise UserError("this run is not finished.", where=path, fix=fix) from error
+    manifest = check_export(directory).manifest
+    if manifest["ops"]["outside_core"]:
+        try:
+            import tensorflow_text  # noqa: F401  (its import registers its operations)
+        except ImportError as error:
+            raise no_tensorflow_text(directory, error) from error
+    loaded = tf.saved_model.load(str(directory))
     # The contents of these two entries are not checked.
-    described = (export.manifest["model"], export.manifest["recipe"])
+    described = (manifest["model"], manifest["recipe"])
     model, recipe = (value if isinstance(value, dict) else {} for value in described)
     return TextModel(
-        export.manifest["kind"],
+        manifest["kind"],
         os.fspath(path),
-        {name: _Signature(loaded, function) for name, function in loaded.signatures.items()},
-        export.manifest,
+        {name: functools.partial(_call, loaded, each) for name, each in loaded.signatures.items()},
         reads_trees=model.get("tree_positions", "none") != "none",
         recipe=recipe or None,
     )
 
 
-class _Signature:
-    """A signature of a loaded SavedModel, which must live as long as its functions are used."""
-
-    def __init__(self, owner: Any, function: SignatureFunction) -> None:
-        self._owner = owner
-        self._function = function
-
-    def __call__(self, **tensors: tf.Tensor) -> Mapping[str, tf.Tensor]:
-        return self._function(**tensors)
+def _call(
+    owner: Any, function: SignatureFunction, /, **tensors: tf.Tensor
+) -> Mapping[str, tf.Tensor]:
+    """Calls a signature whose SavedModel, the owner, must live as long as it is used."""
+    return function(**tensors)
 
 
-def _version_directory(path: str | os.PathLike[str]) -> pathlib.Path:
-    """Returns the version directory of an export; a run without a model is reported as such."""
-    try:
-        return resolve_version(path)
-    except UserError as error:
-        if not pathlib.Path(path, RUN_RECIPE).is_file():
-            raise
-        raise UserError(
-            "this run is not finished.",
-            where=path,
-            fix="Resume it with the `keras-transformer train` command that started it.",
-        ) from error
-
-
-def _register_operations(directory: pathlib.Path) -> None:
-    try:
-        import tensorflow_text  # noqa: F401  (its import registers them)
-    except ImportError as error:
-        raise no_tensorflow_text(directory, error) from error
-
-
-def _mapped(texts: Texts, function: Callable[[list[str]], list[_Result]]) -> Any:
+def _mapped(texts: Texts, function: Callable[[list[str]], Any], name: str = "texts") -> Any:
     """Applies a function of lists of strings; returns a single result for a single string."""
-    lines, is_single = _as_lines("texts", texts)
+    lines, is_single = _as_lines(name, texts)
     results = function(lines)
     return results[0] if is_single else results
 
@@ -491,8 +434,3 @@ def _as_string(name: str, value: Any) -> str:
     if not isinstance(value, str):
         raise ArgumentError(name, "a string or a list of strings", value)
     return value
-
-
-def _parts(lines: list[str]) -> list[list[str]]:
-    """Returns lines in parts of at most `WINDOW`; one empty part for no lines."""
-    return [lines[start : start + WINDOW] for start in range(0, max(1, len(lines)), WINDOW)]

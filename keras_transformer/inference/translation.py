@@ -1,9 +1,10 @@
-"""Lines through a text model: translated, or continued by a language model."""
+"""Lines through a text model, in windows: translated, continued by a language model, or scored."""
 
 import dataclasses
+import itertools
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 import tensorflow as tf
@@ -13,8 +14,7 @@ from keras_transformer._utils.checks import (
     require_not_negative,
     require_positive_integer,
 )
-from keras_transformer._utils.errors import ArgumentError
-from keras_transformer.inference.readers import in_windows
+from keras_transformer._utils.errors import ArgumentError, UserError
 
 if TYPE_CHECKING:
     from keras_transformer.inference.text_model import TextModel
@@ -22,8 +22,14 @@ if TYPE_CHECKING:
 #: Default of the number of lines that the model gets at once.
 WINDOW = 1024
 
+# Number of lines of the first window.
+_FIRST_LINES = 8
+# More characters at once would take much memory, and are no faster together.
+_MAXIMUM_WINDOW_CHARACTERS = 1 << 22
 # The signature takes a signed 32-bit seed.
 _SEEDS = 2**31
+
+_Item = TypeVar("_Item")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,6 +52,36 @@ class Translation:
         return self.texts[0]
 
 
+@dataclasses.dataclass(frozen=True)
+class Score:
+    """The log-probability of one or more texts; scores can be added.
+
+    >>> total = Score(-2.0, 4) + Score(-1.0, 2)
+    >>> total, round(total.perplexity, 4)
+    (Score(log_probability=-3.0, tokens=6), 1.6487)
+
+    Attributes:
+        log_probability: natural logarithm of the probability of all tokens.
+        tokens: number of tokens, the end token of each text included.
+    """
+
+    log_probability: float
+    tokens: int
+
+    def __add__(self, other: Self) -> "Score":
+        return Score(self.log_probability + other.log_probability, self.tokens + other.tokens)
+
+    @property
+    def perplexity(self) -> float:
+        """exp of minus the mean log-probability of a token; NaN if there is no token."""
+        if not self.tokens:
+            return math.nan
+        try:
+            return math.exp(-self.log_probability / self.tokens)
+        except OverflowError:
+            return math.inf
+
+
 def translate_lines(
     text_model: "TextModel",
     lines: Iterable[str],
@@ -62,14 +98,13 @@ def translate_lines(
     Args:
         text_model: a `TextModel`, from `keras_transformer.load`.
         lines: the texts.
-        n_best: number of different texts for each line; fewer if the model finds no more. Default
-            1.
-        temperature: None for the model's own search. Otherwise the texts are sampled at this
-            temperature; 0 takes the most likely token at each step. Default None.
+        n_best: maximum number of different texts for each line. Default 1.
+        temperature: samples at this temperature instead of searching; 0 takes the most likely token
+            at each step. Default None.
         seed: seed of the samples, below 2**31. The same lines, seed, temperature and window give
             the same texts. Default 0.
-        window: maximum number of lines that the model gets at once; with a `temperature`, exactly
-            that number. Default 1024.
+        window: number of lines that the model gets at once: at most, or with a `temperature`
+            exactly. Default 1024.
 
     Raises:
         UserError: if the model writes no text, or finds fewer than `n_best` texts for a line.
@@ -77,13 +112,12 @@ def translate_lines(
     text_model.require("generate")
     n_best = require_positive_integer("n_best", n_best)
     window = require_positive_integer("window", window)
-    if temperature is None:
-        return _search(text_model, lines, n_best, window)
-    if n_best > 1:
-        raise ArgumentError("n_best", "1 with a `temperature`, which samples one text", n_best)
-    seed = require_sampling_seed("seed", seed)
-    temperature = require_not_negative("temperature", temperature)
-    return _sample(text_model, lines, temperature, seed, window)
+    if temperature is not None:
+        if n_best > 1:
+            raise ArgumentError("n_best", "1 with a `temperature`, which samples one text", n_best)
+        seed = require_sampling_seed("seed", seed)
+        temperature = require_not_negative("temperature", temperature)
+    return _translate(text_model, lines, n_best, temperature, seed, window)
 
 
 def require_sampling_seed(name: str, value: int) -> int:
@@ -103,15 +137,31 @@ def as_text(content: bytes) -> str:
     return content.decode("utf-8", "replace")
 
 
-def _search(
-    text_model: "TextModel", lines: Iterable[str], n_best: int, window: int
+def _translate(
+    text_model: "TextModel",
+    lines: Iterable[str],
+    n_best: int,
+    temperature: float | None,
+    seed: int,
+    window: int,
 ) -> Iterator[Translation]:
-    signature = text_model.signatures["serving_default" if n_best == 1 else "n_best"]
-    for sources in in_windows(lines, window):
-        found = signature(text=as_tensor(sources))
-        texts, scores = found["text"].numpy(), found["score"].numpy()
+    is_sampling = temperature is not None
+    name = "sample" if is_sampling else "serving_default" if n_best == 1 else "n_best"
+    line_number = 0
+    for sources in in_windows(lines, window, is_growing=not is_sampling):
+        inputs = {"text": as_tensor(sources)}
+        if is_sampling:
+            # Each window has another seed; otherwise equal lines of two windows would get equal
+            # texts.
+            seed_of_window = (seed + line_number) % _SEEDS
+            inputs["temperature"] = tf.constant(temperature, tf.float32)
+            inputs["seed"] = tf.constant(seed_of_window, tf.int32)
+        line_number += len(sources)
+        found = text_model.signatures[name](**inputs)
         # One text for each line, [B], becomes a list of one text, [B, 1].
-        texts, scores = (part.reshape(len(sources), -1)[:, :n_best] for part in (texts, scores))
+        texts, scores = (
+            found[key].numpy().reshape(len(sources), -1)[:, :n_best] for key in ("text", "score")
+        )
         if texts.shape[1] < n_best:
             raise ArgumentError(
                 "n_best",
@@ -120,32 +170,10 @@ def _search(
                 where=text_model.name,
                 fix="Search with more beams. The beams of an export are set when it is written.",
             )
-        for row in zip(sources, texts, scores, strict=True):
-            yield _make_translation(*row)
+        yield from map(_make_translation, sources, texts, scores)
 
 
-def _sample(
-    text_model: "TextModel", lines: Iterable[str], temperature: float, seed: int, window: int
-) -> Iterator[Translation]:
-    signature = text_model.signatures["sample"]
-    line_number = 0
-    for sources in in_windows(lines, window, is_growing=False):
-        found = signature(
-            text=as_tensor(sources),
-            temperature=tf.constant(temperature, tf.float32),
-            # Each window has another seed; otherwise equal lines of two windows would get equal
-            # texts.
-            seed=tf.constant((seed + line_number) % _SEEDS, tf.int32),
-        )
-        line_number += len(sources)
-        texts, scores = found["text"].numpy(), found["score"].numpy()
-        for source, text, score in zip(sources, texts, scores, strict=True):
-            yield _make_translation(source, [text], [score])
-
-
-def _make_translation(
-    source: str, texts: Sequence[bytes] | np.ndarray, scores: Sequence[float] | np.ndarray
-) -> Translation:
+def _make_translation(source: str, texts: np.ndarray, scores: np.ndarray) -> Translation:
     # Several hypotheses may spell the same text; the first of them has the best score. A place for
     # which the search found nothing has the score minus infinity.
     found: dict[str, float] = {}
@@ -153,3 +181,88 @@ def _make_translation(
         if score > -math.inf or not found:
             found.setdefault(text, score)
     return Translation(source, tuple(found), tuple(found.values()))
+
+
+def score_pairs(
+    text_model: "TextModel", sources: Iterable[str], targets: Iterable[str], window: int = WINDOW
+) -> Iterator[Score]:
+    """Yields the `Score` of each target, given its source, in order, as soon as it is available.
+
+    Args:
+        text_model: a `TextModel`, from `keras_transformer.load`.
+        sources: the source texts; for a language model the beginnings, which may be empty.
+        targets: as many target texts.
+        window: maximum number of pairs that the model gets at once. Default 1024.
+
+    Example:
+
+    ```python
+    model = keras_transformer.load("saved_models/dates")
+    total = sum(score_pairs(model, ["12. Mai 2021"], ["2021-05-12"]), Score(0.0, 0))
+    print(total.perplexity)
+    ```
+    """
+    text_model.require("score")
+    window = require_positive_integer("window", window)
+
+    def score() -> Iterator[Score]:
+        pairs = _pairs(sources, targets)
+        for rows in in_windows(pairs, window, characters=lambda pair: sum(map(len, pair))):
+            source, target = (as_tensor(texts) for texts in zip(*rows, strict=True))
+            found = text_model.signatures["score"](source=source, target=target)
+            parts = (found[name].numpy().tolist() for name in ("log_probability", "tokens"))
+            yield from map(Score, *parts)
+
+    return score()
+
+
+def _pairs(sources: Iterable[str], targets: Iterable[str]) -> Iterator[tuple[str, str]]:
+    for number, (source, target) in enumerate(itertools.zip_longest(sources, targets)):
+        if source is None or target is None:
+            names = ("sources", "targets")
+            shorter, longer = names if source is None else names[::-1]
+            raise UserError(
+                f"There must be as many sources as targets; the {shorter} end after {number:,}, "
+                f"but there are more {longer}."
+            )
+        yield source, target
+
+
+def in_windows(
+    lines: Iterable[_Item],
+    largest: int,
+    is_growing: bool = True,
+    characters: Callable[[Any], int] = len,
+) -> Iterator[list[_Item]]:
+    """Yields lists of consecutive lines, to be processed at once.
+
+    The first lists are short, so that the first result is available soon. Then they grow, because
+    the model is fastest with many lines, which it sorts by length. A list ends early if its lines
+    are very long, or if the next line is not available yet.
+
+    Args:
+        lines: the lines. A method `must_wait`, as a `LineReader` has it, tells whether the next
+            line is not available yet.
+        largest: maximum number of lines of a list.
+        is_growing: False if all lists but the last must have `largest` lines. Default True.
+        characters: function that returns the length of a line. Default `len`.
+
+    Example:
+
+    >>> [len(window) for window in in_windows("a" * 100, largest=32)]
+    [8, 16, 32, 32, 12]
+    """
+    size = min(_FIRST_LINES, largest) if is_growing else largest
+    must_wait = getattr(lines, "must_wait", None) if is_growing else None
+    window: list[_Item] = []
+    length = 0
+    for line in lines:
+        window.append(line)
+        length += characters(line)
+        is_full = len(window) == size or length >= _MAXIMUM_WINDOW_CHARACTERS
+        if is_full or (must_wait is not None and must_wait()):
+            yield window
+            window, length = [], 0
+            size = min(2 * size, largest) if is_full else size
+    if window:
+        yield window

@@ -9,9 +9,9 @@ import numpy as np
 import tensorflow as tf
 
 from keras_transformer import __version__
+from keras_transformer.export.formats.saved_model import write_warmup_requests
 from keras_transformer.export.golden import make_golden_pair
 from keras_transformer.export.manifest import write_manifest
-from keras_transformer.export.warmup import write_warmup_requests
 
 VOCABULARY = ("guten", "morgen", "abendessen", "nacht")
 TEXTS = tf.TensorSpec([None], tf.string, name="text")

@@ -20,6 +20,7 @@ from keras_transformer.export import (
     register_export_format,
 )
 from keras_transformer.export.formats import saved_model
+from keras_transformer.export.golden import GoldenRow
 from keras_transformer.export.manifest import read_manifest
 from keras_transformer.export.saved_model_file import read_meta_graph
 from keras_transformer.inference import load
@@ -33,8 +34,8 @@ TEXTS = [source for source, _ in phrases.make_pairs()[::9]] + ["", "Hund", "x" *
 @pytest.fixture
 def encoder():
     """An untrained model that is exported quickly."""
-    model = TextEncoder.from_size("tiny", num_layers=1, **phrases.SMALL)
-    return TrainedModel(model, TokenizerPair(ByteTokenizer()))
+    model = TextEncoder.from_size("tiny", num_layers=1, num_classes=2, **phrases.SMALL)
+    return TrainedModel(model, TokenizerPair(ByteTokenizer()), labels=("no", "yes"))
 
 
 def attributes(directory):
@@ -118,14 +119,8 @@ def test_export_with_xla_has_xla_in_its_graph(tmp_path):
 
 
 def test_export_with_different_answers_leaves_nothing_behind(encoder, tmp_path, monkeypatch):
-    golden_pairs = saved_model.golden_pairs
-
-    def misremembered(module, requests):
-        pairs = golden_pairs(module, requests)
-        pairs[0]["outputs"]["embedding"][2][0] += 0.1
-        return pairs
-
-    monkeypatch.setattr(saved_model, "golden_pairs", misremembered)
+    different = GoldenRow("encode", {}, {"embedding": [[0.1]]}, {"embedding": [[0.2]]}, ok=False)
+    monkeypatch.setattr(saved_model, "replay_golden_pairs", lambda directory: [different])
     with pytest.raises(RuntimeError, match="other answers"):
         export_model(encoder, tmp_path / "models" / "bytes")
     assert not (tmp_path / "models" / "bytes").exists()
@@ -142,13 +137,22 @@ def test_export_on_a_full_disk_leaves_nothing_behind(encoder, tmp_path):
     assert not (tmp_path / "bytes").exists()
 
 
-def test_export_takes_the_next_version_and_never_overwrites(encoder, tmp_path):
+def test_export_of_a_run_directory_takes_the_next_version_and_never_overwrites(encoder, tmp_path):
     directory = tmp_path / "encoder"
     (directory / "3").mkdir(parents=True)
     (directory / "latest").mkdir()
-    assert export_model(encoder, directory) == directory / "4"
+    encoder.save(tmp_path / "run")
+    path = export_model(tmp_path / "run", directory, weights="bfloat16")
+    assert path == directory / "4"
+    assert read_manifest(path)["kind"] == "TextEncoder"
+    assert read_manifest(path)["weights"]["dtype"] == "bfloat16"
     with pytest.raises(UserError, match="exists already"):
         export_model(encoder, directory, version=4)
+    run, export = load(tmp_path / "run"), load(directory)
+    assert run.offers == export.offers == ("embed", "classify")
+    for expected, found in zip(run.classify(TEXTS), export.classify(TEXTS), strict=True):
+        assert found.label in ("no", "yes")
+        np.testing.assert_allclose(found.probabilities, expected.probabilities, atol=0.02)
 
 
 @pytest.mark.parametrize(
@@ -191,13 +195,6 @@ def test_load_never_runs_a_hostile_export(tmp_path):
 def test_export_with_unknown_weights_raises_an_error(encoder, tmp_path, weights):
     with pytest.raises(ValueError, match="`weights` must be one of"):
         export_model(encoder, tmp_path / "x", weights=weights)
-
-
-def test_export_takes_a_run_directory(encoder, tmp_path):
-    encoder.save(tmp_path / "run")
-    path = export_model(tmp_path / "run", tmp_path / "models" / "encoder", weights="bfloat16")
-    assert read_manifest(path)["kind"] == "TextEncoder"
-    assert read_manifest(path)["weights"]["dtype"] == "bfloat16"
 
 
 def test_export_in_a_registered_format_writes_its_files(encoder, tmp_path):

@@ -12,7 +12,6 @@ from keras_transformer.export.allowed_ops import check_ops
 from keras_transformer.export.modules import signatures_of_kind
 from keras_transformer.export.saved_model_file import (
     SAVED_MODEL,
-    Variables,
     check_variables,
     read_meta_graph,
 )
@@ -138,8 +137,8 @@ def variables_refusal_of(directory):
 
 
 def test_check_variables_counts_variables_and_parameters(written_export, other_export):
-    assert check_variables(written_export, read_meta_graph(written_export)) == Variables(1, 4 * 3)
-    assert check_variables(other_export, read_meta_graph(other_export)) == Variables(1, 9 * 3)
+    assert check_variables(written_export, read_meta_graph(written_export)) == (1, 4 * 3)
+    assert check_variables(other_export, read_meta_graph(other_export)) == (1, 9 * 3)
 
 
 def test_check_variables_detects_weights_of_another_model(export, other_export):
@@ -180,7 +179,7 @@ def test_check_variables_of_damaged_files_passes_or_reports_one_line(export, nam
         for damage in (changed, content[:position]):
             path.write_bytes(damage)
             try:
-                assert check_variables(export, meta_graph).parameters == 12
+                assert check_variables(export, meta_graph) == (1, 12)
             except UserError as refusal:
                 messages.append(str(refusal))
     assert len(messages) > len(content)

@@ -91,6 +91,21 @@ def test_signatures_in_the_documentation_are_those_of_the_records():
         assert not missing, "\n".join(missing)
 
 
+def test_new_signature_is_required_of_exports_that_list_it(meta_graph):
+    new = Signature("count", "count", "", {"text": TEXT_INPUT}, {"n": TensorContract("int32", "B")})
+    records = (*signatures_of_kind("Transformer"), new)
+
+    def check_with(*listed):
+        return check_signatures("small/1", meta_graph, "Transformer", records, listed)
+
+    assert check_with(*NAMES) == sorted(NAMES)
+    with pytest.raises(UserError, match="no signature 'count', which its manifest lists"):
+        check_with(*NAMES, "count")
+    meta_graph.signature_def["count"].CopyFrom(meta_graph.signature_def["encode"])
+    with pytest.raises(UserError, match="no output 'n' of count"):
+        check_with(*NAMES, "count")
+
+
 @pytest.mark.parametrize("kind", ["Transformer", "LanguageModel"])
 def test_check_signatures_accepts_all_six(meta_graph, kind):
     assert check(meta_graph, kind) == sorted(NAMES)

@@ -7,7 +7,7 @@ import tensorflow as tf
 import keras_transformer
 from keras_transformer import TextEncoder
 from keras_transformer._utils.errors import UserError
-from keras_transformer.export import TrainedModel, export_model
+from keras_transformer.export import TrainedModel
 from keras_transformer.inference import Alignment, Classification, Score, Translation, load
 from keras_transformer.text import ByteTokenizer
 from tests import phrases
@@ -32,14 +32,6 @@ def export(phrases_export):
 @pytest.fixture(scope="module")
 def story(tmp_path_factory):
     return load(save_language_model(tmp_path_factory.mktemp("runs") / "story"))
-
-
-@pytest.fixture(scope="module")
-def encoder_run(tmp_path_factory):
-    model = TextEncoder.from_size("tiny", num_layers=1, num_classes=2, **phrases.SMALL)
-    directory = tmp_path_factory.mktemp("runs") / "sentiment"
-    TrainedModel(model, ByteTokenizer(), labels=("no", "yes")).save(directory)
-    return directory
 
 
 @pytest.fixture(params=["run", "export"])
@@ -145,6 +137,10 @@ def test_attention_without_targets_uses_the_translation(export):
     )
 
 
+def test_attention_of_an_iterator_uses_its_translations(export):
+    assert [each.target for each in export.attention(iter(SOURCES))] == TARGETS
+
+
 def test_pairs_of_different_numbers_raise_an_error(export):
     with pytest.raises(UserError, match=r"2 sources and 1 targets"):
         export.score(SOURCES, TARGETS[:1])
@@ -162,17 +158,19 @@ def test_language_model_generates_and_scores_without_sources(story):
         story.translate("Es war")
 
 
-def test_encoder_embeds_and_classifies(encoder_run, tmp_path):
-    path = export_model(encoder_run, tmp_path / "sentiment")
-    for model in (load(encoder_run), load(path)):
-        assert model.offers == ("embed", "classify")
-        found = model.classify("good")
-        assert isinstance(found, Classification)
-        assert found.label == ("no", "yes")[np.argmax(found.probabilities)]
-        assert model.classify(["good", "bad"])[0].label == found.label
-        assert model.embed(["good", "bad"]).shape == (2, 16)
-        with pytest.raises(UserError, match=r"does not offer `score`; it offers embed, classify"):
-            model.score(["a"], ["b"])
+def test_encoder_embeds_and_classifies(tmp_path):
+    """Its export is tested in tests/export/test_exporting.py."""
+    encoder = TextEncoder.from_size("tiny", num_layers=1, num_classes=2, **phrases.SMALL)
+    TrainedModel(encoder, ByteTokenizer(), labels=("no", "yes")).save(tmp_path)
+    model = load(tmp_path)
+    assert model.offers == ("embed", "classify")
+    found = model.classify("good")
+    assert isinstance(found, Classification)
+    assert found.label == ("no", "yes")[np.argmax(found.probabilities)]
+    assert model.classify(["good", "bad"])[0].label == found.label
+    assert model.embed(["good", "bad"]).shape == (2, 16)
+    with pytest.raises(UserError, match=r"does not offer `score`; it offers embed, classify"):
+        model.score(["a"], ["b"])
 
 
 def test_embed_and_classify_split_many_texts():

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keras_transformer.inference.readers import in_windows
+from keras_transformer.inference.translation import in_windows
 
 
 @given(count=st.integers(0, 200), largest=st.integers(1, 50), is_growing=st.booleans())

@@ -3,12 +3,10 @@
 import abc
 import pathlib
 from collections.abc import Callable
-from typing import TYPE_CHECKING, ClassVar, TypeVar
+from typing import ClassVar, TypeVar
 
 from keras_transformer._utils.registry import register
-
-if TYPE_CHECKING:
-    from keras_transformer.export.trained_model import TrainedModel
+from keras_transformer.export.trained_model import TrainedModel
 
 #: The registered export formats by name.
 FORMATS: dict[str, type["ExportFormat"]] = {}
@@ -40,7 +38,7 @@ class ExportFormat(abc.ABC):
     #: Name by which the format is registered.
     registered_name: ClassVar[str]
 
-    def __init__(self, trained: "TrainedModel") -> None:
+    def __init__(self, trained: TrainedModel) -> None:
         self.trained = trained
 
     @abc.abstractmethod
@@ -48,8 +46,7 @@ class ExportFormat(abc.ABC):
         """Writes the export, and checks that it answers as the model in memory.
 
         Args:
-            directory: an empty directory. If this method fails, it is removed; otherwise it
-                becomes the version directory.
+            directory: an empty directory, which becomes the version directory on success.
             name: name of the model.
             version: number of the version.
         """

@@ -4,7 +4,8 @@ import dataclasses
 import importlib.metadata
 import os
 import pathlib
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import keras
 import numpy as np
@@ -20,15 +21,24 @@ from keras_transformer.export.golden import make_golden_pair, replay_golden_pair
 from keras_transformer.export.manifest import write_manifest
 from keras_transformer.export.modules import TextLimits, TextModule, make_text_module
 from keras_transformer.export.saved_model_file import read_meta_graph
-from keras_transformer.export.warmup import write_warmup_requests
-
-if TYPE_CHECKING:
-    from keras_transformer.export.trained_model import TrainedModel
+from keras_transformer.export.trained_model import TrainedModel
+from keras_transformer.text import Tokenizer
 
 #: Texts with which every export is tested beside the model's own examples: an empty text, white
 #: space, one word, a sentence in several scripts.
 BUILT_IN_EXAMPLES = ("", " ", "A", "Two words, и ещё несколько – 三つ 🙂.")
+#: Requests that TensorFlow Serving runs when it loads an export, a TFRecord of `PredictionLog`:
+#: https://www.tensorflow.org/tfx/serving/saved_model_warmup
+WARMUP = "assets.extra/tf_serving_warmup_requests"
 WEIGHT_DTYPES = ("float32", "float16", "bfloat16")
+
+# Field numbers, from prediction_log.proto, predict.proto and model.proto. Only these fields are
+# needed, so they are written here without the package tensorflow-serving-api.
+_LOG_PREDICT = 6
+_PREDICT_REQUEST = 1
+_REQUEST_MODEL, _REQUEST_INPUTS = 1, 2
+_MODEL_SIGNATURE = 3
+_ENTRY_NAME, _ENTRY_TENSOR = 1, 2
 
 #: A request: the name of a signature, and its inputs by name.
 Request = tuple[str, dict[str, np.ndarray]]
@@ -40,21 +50,18 @@ class SavedModelFormat(ExportFormat):
 
     Args:
         trained: a `TrainedModel`.
-        search: a `BeamSearch`, a `GreedySearch` or `SearchSettings`. Default: the search of the
-            recipe.
-        limits: a `TextLimits`. Default: the model's `max_length`, or as much as a bounded attention
-            mechanism can read.
+        search: a deterministic `Search` or `SearchSettings`. Default: the search of the recipe.
+        limits: a `TextLimits`. Default: what the model is made for.
         weights: dtype in which weights are stored: "float32", "float16" or "bfloat16". The effect
             on the answers is measured and written into the manifest. Default "float32".
         xla: whether XLA compiles the searches: faster in the same process, but TensorFlow Serving
             does not load it by default. Default False.
-        portable: whether to require a graph of core TensorFlow operations, which needs a tokenizer
-            of bytes. Default False.
+        portable: whether to require core TensorFlow operations, as with bytes. Default False.
     """
 
     def __init__(
         self,
-        trained: "TrainedModel",
+        trained: TrainedModel,
         *,
         search: Search | SearchSettings | None = None,
         limits: TextLimits | None = None,
@@ -68,8 +75,18 @@ class SavedModelFormat(ExportFormat):
         self.weights: str = require_choice("weights", weights, WEIGHT_DTYPES)
         self.xla = xla
         self.portable = portable
-        if portable:
-            _require_bytes(trained)
+        self._tokenizers: dict[str, Tokenizer] = {
+            "source": trained.tokenizers.source,
+            "target": trained.tokenizers.target,
+        }
+        for tokenizer in self._tokenizers.values() if portable else ():
+            if tokenizer.registered_name != "bytes":
+                raise UserError(
+                    "A portable export needs a tokenizer of bytes: the model was trained with a "
+                    f"{tokenizer.registered_name!r} tokenizer, whose operations are "
+                    "tensorflow-text's.",
+                    fix="Train with bytes, or export without `portable`.",
+                )
 
     def write(self, directory: pathlib.Path, name: str, version: int) -> None:
         module = self._make_module(self.weights)
@@ -88,33 +105,45 @@ class SavedModelFormat(ExportFormat):
         write_warmup_requests(directory, batched)
         outside_core = check_ops(directory, read_meta_graph(directory)).outside_core
         if self.portable and outside_core:
-            raise UserError(
-                "A portable export has core operations only; this one has "
-                f"{', '.join(outside_core)}."
-            )
+            found = ", ".join(outside_core)
+            raise UserError(f"A portable export has core operations only; this one has {found}.")
+        tensorflow_text = importlib.metadata.version("tensorflow-text") if outside_core else None
         parameters = sum(variable.shape.num_elements() for variable in module.stored or ())
         content = {
             "name": name,
             "version": version,
-            "created_with": _versions(outside_core),
+            "created_with": {
+                "keras_transformer": __version__,
+                "tensorflow": tf.__version__,
+                "keras": keras.__version__,
+                "tensorflow_text": tensorflow_text,
+            },
             "kind": type(self.trained.model).__name__,
             "model": dataclasses.asdict(self.trained.model.config),
             "recipe": self.trained.recipe,
             "quality": self.trained.quality,
-            "tokenizers": _described_tokenizers(self.trained),
+            "tokenizers": {
+                side: {
+                    "kind": each.registered_name,
+                    "size": each.vocabulary_size,
+                    "hash": each.hash,
+                }
+                for side, each in self._tokenizers.items()
+            },
             "search": _described_search(module),
             "limits": dataclasses.asdict(module.limits),
             "ops": {"outside_core": list(outside_core)},
-            "weights": {
-                "dtype": self.weights,
-                "parameters": parameters,
-                "difference": difference,
-            },
+            "weights": {"dtype": self.weights, "parameters": parameters, "difference": difference},
             "xla": self.xla,
             "golden": golden,
         }
         write_manifest(directory, content)
-        _require_equal_answers(directory)
+        for row in replay_golden_pairs(directory):
+            if not row.ok:
+                raise RuntimeError(
+                    "The exported model gives other answers than the model in memory: "
+                    f"{row.difference}. Nothing was written."
+                )
 
     def _make_module(self, stored_dtype: str | None) -> TextModule:
         return make_text_module(self.trained, self.search, self.limits, self.xla, stored_dtype)
@@ -161,39 +190,6 @@ def _difference(exact: list[dict[str, Any]], stored: list[dict[str, Any]]) -> di
     }
 
 
-def _require_bytes(trained: "TrainedModel") -> None:
-    for tokenizer in (trained.tokenizers.source, trained.tokenizers.target):
-        if tokenizer.registered_name != "bytes":
-            raise UserError(
-                "A portable export needs a tokenizer of bytes: the model was trained with a "
-                f"{tokenizer.registered_name!r} tokenizer, whose operations are tensorflow-text's.",
-                fix="Train with bytes, or export without `portable`.",
-            )
-
-
-def _versions(outside_core: list[str]) -> dict[str, str | None]:
-    return {
-        "keras_transformer": __version__,
-        "tensorflow": tf.__version__,
-        "keras": keras.__version__,
-        "tensorflow_text": (
-            importlib.metadata.version("tensorflow-text") if outside_core else None
-        ),
-    }
-
-
-def _described_tokenizers(trained: "TrainedModel") -> dict[str, dict[str, Any]]:
-    sides = {"source": trained.tokenizers.source, "target": trained.tokenizers.target}
-    return {
-        side: {
-            "kind": tokenizer.registered_name,
-            "size": tokenizer.vocabulary_size,
-            "hash": tokenizer.hash,
-        }
-        for side, tokenizer in sides.items()
-    }
-
-
 def _described_search(module: TextModule) -> dict[str, Any] | None:
     """Returns the settings of a module's search for JSON, or None if it does not search."""
     searches = getattr(module, "searches", None)
@@ -207,10 +203,38 @@ def _described_search(module: TextModule) -> dict[str, Any] | None:
     return {"kind": type(search).__name__, **settings}
 
 
-def _require_equal_answers(directory: pathlib.Path) -> None:
-    for row in replay_golden_pairs(directory):
-        if not row.ok:
-            raise RuntimeError(
-                "The exported model gives other answers than the model in memory: "
-                f"{row.difference}. Nothing was written."
-            )
+def write_warmup_requests(
+    directory: pathlib.Path, requests: Iterable[tuple[str, Mapping[str, Any]]]
+) -> None:
+    """Writes the warm-up file of an export.
+
+    TensorFlow Serving does not load a model if a request fails, or if there are more than 1000.
+
+    Args:
+        directory: directory of the export.
+        requests: pairs of a signature's name and inputs by name, to which it has an answer.
+    """
+    path = directory / WARMUP
+    path.parent.mkdir(exist_ok=True)
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        for name, inputs in requests:
+            request = _field(_REQUEST_MODEL, _field(_MODEL_SIGNATURE, name.encode()))
+            for key, value in inputs.items():
+                tensor = tf.make_tensor_proto(value).SerializeToString()
+                entry = _field(_ENTRY_NAME, key.encode()) + _field(_ENTRY_TENSOR, tensor)
+                request += _field(_REQUEST_INPUTS, entry)
+            writer.write(_field(_LOG_PREDICT, _field(_PREDICT_REQUEST, request)))
+
+
+def _field(number: int, content: bytes) -> bytes:
+    """Returns a field of bytes, text or a message: number and type 2, length, content."""
+    return _varint(number << 3 | 2) + _varint(len(content)) + content
+
+
+def _varint(number: int) -> bytes:
+    """Returns a number in groups of seven bits, the lowest group first."""
+    groups = bytearray()
+    while number > 127:
+        groups.append(number & 127 | 128)
+        number >>= 7
+    return bytes([*groups, number])

@@ -1,20 +1,15 @@
 """Text modules: models with their tokenizers as graph functions of strings."""
 
-from keras_transformer.export.modules.base import (
-    GraphFunction,
-    TextLimits,
-    TextModule,
-    is_blank,
-    stored_weights,
-    with_end,
-)
+import dataclasses
+from typing import Any
+
+import keras
+
+from keras_transformer._utils.errors import UserError
+from keras_transformer.decoding import Search, SearchSettings
+from keras_transformer.export.modules.base import TextLimits, TextModule, is_blank, stored_weights
 from keras_transformer.export.modules.continuation import ContinuationModule
 from keras_transformer.export.modules.encoding import EncodingModule
-from keras_transformer.export.modules.factory import (
-    make_text_module,
-    signatures_of_kind,
-    text_module_class,
-)
 from keras_transformer.export.modules.generation import GenerationModule
 from keras_transformer.export.modules.translation import (
     TranslationModule,
@@ -23,12 +18,14 @@ from keras_transformer.export.modules.translation import (
     reads_trees,
     tree_inputs,
 )
+from keras_transformer.export.signatures import Signature, declared_signatures
+from keras_transformer.export.trained_model import TrainedModel
+from keras_transformer.models import MODELS
 
 __all__ = [
     "ContinuationModule",
     "EncodingModule",
     "GenerationModule",
-    "GraphFunction",
     "TextLimits",
     "TextModule",
     "TranslationModule",
@@ -41,5 +38,49 @@ __all__ = [
     "stored_weights",
     "text_module_class",
     "tree_inputs",
-    "with_end",
 ]
+
+
+def make_text_module(
+    trained: TrainedModel,
+    search: Search | SearchSettings | None = None,
+    limits: TextLimits | None = None,
+    xla: bool = False,
+    stored_dtype: str | None = None,
+) -> TextModule:
+    """Returns the `TextModule` of a trained model.
+
+    Args:
+        trained: a `TrainedModel`.
+        search: a deterministic `Search` or `SearchSettings`. Default: the search of the recipe.
+        limits: a `TextLimits`. Default: what the model is made for.
+        xla: whether XLA compiles the searches. Default False.
+        stored_dtype: dtype of the stored weights; None to run on the model's own variables.
+    """
+    if hasattr(trained.model, "unpacked"):
+        trained = dataclasses.replace(trained, model=trained.model.unpacked())
+    model = trained.model
+    module_class: Any = text_module_class(type(model))
+    if module_class is EncodingModule:
+        if search is not None or xla:
+            raise UserError(f"A {type(model).__name__} writes no text: there is nothing to search.")
+        return EncodingModule(trained, limits, stored_dtype)
+    if reads_trees(model.config):
+        module_class = TreeTranslationModule
+    return module_class(trained, search, limits, xla, stored_dtype)
+
+
+def text_module_class(model_class: type[keras.Model]) -> type[TextModule]:
+    """Returns the class of text modules for a class of models."""
+    if not hasattr(model_class, "step"):
+        return EncodingModule
+    return TranslationModule if hasattr(model_class, "encode") else ContinuationModule
+
+
+def signatures_of_kind(kind: str) -> tuple[Signature, ...]:
+    """Returns the signatures that an export of a kind of model declares.
+
+    Args:
+        kind: the name of a model class, a key of `MODELS`.
+    """
+    return declared_signatures(text_module_class(MODELS[kind]))

@@ -4,7 +4,7 @@ import contextlib
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import keras
 import tensorflow as tf
@@ -12,10 +12,11 @@ import tensorflow as tf
 from keras_transformer._utils.checks import require_positive_integer
 from keras_transformer._utils.errors import UserError
 from keras_transformer.export.signatures import Signature, declared_signatures
+from keras_transformer.export.trained_model import TrainedModel
+from keras_transformer.text import SpecialIds, Tokenizer
 
-if TYPE_CHECKING:
-    from keras_transformer.export.trained_model import TrainedModel
-    from keras_transformer.text import SpecialIds, Tokenizer
+#: Tensors by name: inputs or outputs.
+Tensors: TypeAlias = dict[str, tf.Tensor]
 
 #: No token stands for more bytes: SentencePiece's pieces have at most 16 characters.
 BYTES_PER_TOKEN = 64
@@ -29,11 +30,10 @@ class TextLimits:
     """Limits that bound time and memory of a request, whatever the strings.
 
     Args:
-        tokens: Integer. Maximum number of tokens of a text, the end token included. The rest of
-            the text is ignored, as is everything after 64 times as many bytes, so that a huge
-            string is not even tokenized.
-        tokens_at_once: Integer. Maximum number of tokens of a sub-batch, padding included. A batch
-            is sorted by length and processed in sub-batches. Default 4096.
+        tokens: Integer. Maximum number of tokens of a text, the end token included. The rest is
+            ignored; what is after 64 times as many bytes is not even tokenized.
+        tokens_at_once: Integer. Maximum number of tokens, padding included, of the sub-batches in
+            which a batch is processed. Default 4096.
         rows_at_once: Integer. Maximum number of rows of a sub-batch. Default 128.
     """
 
@@ -55,8 +55,8 @@ class TextLimits:
 
         Args:
             texts: strings `[B]`.
-            keep: which end of a long text is kept.
-            bytes_per_token: the most bytes that a token can stand for.
+            keep: which end of a long text is kept. Default "start".
+            bytes_per_token: the most bytes that a token can stand for. Default 64.
         """
         size = self.tokens * bytes_per_token
         first = tf.zeros_like(texts, tf.int32)
@@ -72,28 +72,25 @@ class TextModule(tf.Module):
 
     Args:
         trained: a `TrainedModel`.
-        limits: a `TextLimits`.
-        stored_dtype: dtype in which an export stores the weights, in variables of this module.
-            Default: the module uses the model's own variables.
+        stored_dtype: dtype of the stored weights. Default: the model's own variables are used.
 
     Attributes:
         functions: the `GraphFunction` of each signature, by name.
+        limits: the `TextLimits`, chosen by the subclass.
         special_ids: the `SpecialIds` of the tokenizers.
     """
 
     model: Any
     functions: "dict[str, GraphFunction]"
+    limits: TextLimits
 
-    def __init__(
-        self, trained: "TrainedModel", limits: TextLimits, stored_dtype: str | None = None
-    ) -> None:
+    def __init__(self, trained: TrainedModel, stored_dtype: str | None = None) -> None:
         super().__init__()
         # Not tracked: a SavedModel that tracks Keras objects loads in Python and nowhere else.
         object.__setattr__(self, "model", trained.model)
         self.source_tokenizer: Tokenizer = trained.tokenizers.source
         self.target_tokenizer: Tokenizer = trained.tokenizers.target
         self.special_ids: SpecialIds = trained.tokenizers.special_ids
-        self.limits = limits
         self.stored: list[tf.Variable] | None = None
         if stored_dtype is not None:
             self.stored = [
@@ -114,13 +111,14 @@ class TextModule(tf.Module):
             return contextlib.nullcontext()
         return stored_weights(self.model, self.stored, as_constants)
 
-    def ids(self, tokenizer: "Tokenizer", texts: tf.Tensor, maximum: int) -> tf.RaggedTensor:
+    def ids(self, tokenizer: Tokenizer, texts: tf.Tensor, maximum: int) -> tf.RaggedTensor:
         """Returns the ids of texts, ragged `[B, None]`, at most `maximum` a row, without END."""
         return tokenizer.tokenize(self.limits.cut(texts))[:, :maximum]
 
     def with_end(self, ids: tf.RaggedTensor) -> tf.RaggedTensor:
         """Returns ragged ids with the end token after each row."""
-        return with_end(ids, self.special_ids.end)
+        ends = tf.fill([ids.nrows(), 1], tf.constant(self.special_ids.end, ids.dtype))
+        return tf.concat([ids, ends], axis=1)
 
     def with_start(self, ids: tf.RaggedTensor) -> tf.RaggedTensor:
         """Returns ragged ids with the start token before each row."""
@@ -133,13 +131,44 @@ class TextModule(tf.Module):
 
     def in_sub_batches(
         self,
-        function: Callable[[dict[str, Any]], dict[str, tf.Tensor]],
+        function: Callable[[dict[str, Any]], Tensors],
         columns: Mapping[str, Any],
         lengths: tf.Tensor,
         empty: Mapping[str, tf.Tensor],
-    ) -> dict[str, tf.Tensor]:
-        """Applies a function within the module's limits; see `in_sub_batches`."""
-        return in_sub_batches(function, columns, lengths, empty, self.limits)
+    ) -> Tensors:
+        """Applies a function to sub-batches of rows of similar length; a graph operation.
+
+        Memory is bounded by the largest sub-batch, and sorting by length keeps padding small.
+
+        Args:
+            function: returns a dictionary like `empty` for one like `columns` with fewer rows.
+            columns: tensors or ragged tensors of B rows by name.
+            lengths: integers `[B]`, the number of tokens of each row.
+            empty: the result for no rows: tensors of 0 rows by name.
+        """
+        limits = self.limits
+        lengths = tf.cast(lengths, tf.int32)
+        order = tf.argsort(lengths, direction="DESCENDING", stable=True)
+        batch_size = tf.shape(order)[0]
+
+        def process(start: tf.Tensor, results: Any) -> tuple[tf.Tensor, Any]:
+            longest = tf.maximum(lengths[order[start]], 1)
+            count = tf.clip_by_value(limits.tokens_at_once // longest, 1, limits.rows_at_once)
+            rows = order[start : start + count]
+            part = function({name: tf.gather(column, rows) for name, column in columns.items()})
+            grown = {name: tf.concat([results[name], part[name]], axis=0) for name in results}
+            return start + count, grown
+
+        shapes = {name: tf.TensorShape([None, *value.shape[1:]]) for name, value in empty.items()}
+        _, results = tf.while_loop(
+            lambda start, results: start < batch_size,
+            process,
+            (tf.constant(0), dict(empty)),
+            shape_invariants=(tf.TensorShape([]), shapes),
+            parallel_iterations=1,
+        )
+        positions = tf.math.invert_permutation(order)
+        return {name: tf.gather(value, positions) for name, value in results.items()}
 
 
 class GraphFunction:
@@ -159,67 +188,18 @@ class GraphFunction:
         """The concrete function that TensorFlow saves."""
         method = getattr(self.module, self.record.method)
 
-        def call(**tensors: tf.Tensor) -> dict[str, tf.Tensor]:
+        def call(**tensors: tf.Tensor) -> Tensors:
             with self.module.weights():
                 return method(**tensors)
 
         specs = {
-            name: tf.TensorSpec(spec.shape, spec.dtype, name)
-            for name, spec in ((name, each.spec) for name, each in self.record.inputs.items())
+            name: tf.TensorSpec([None] * len(each.axes), each.dtype, name)
+            for name, each in self.record.inputs.items()
         }
         return tf.function(call, autograph=False).get_concrete_function(**specs)
 
-    def __call__(self, **tensors: tf.Tensor) -> dict[str, tf.Tensor]:
+    def __call__(self, **tensors: tf.Tensor) -> Tensors:
         return self.concrete(**tensors)
-
-
-def in_sub_batches(
-    function: Callable[[dict[str, Any]], dict[str, tf.Tensor]],
-    columns: Mapping[str, Any],
-    lengths: tf.Tensor,
-    empty: Mapping[str, tf.Tensor],
-    limits: TextLimits,
-) -> dict[str, tf.Tensor]:
-    """Applies a function to sub-batches of rows of similar length; a graph operation.
-
-    Memory is bounded by the largest sub-batch, and sorting by length keeps padding small.
-
-    Args:
-        function: takes a dictionary like `columns` with the rows of a sub-batch, and returns a
-            dictionary like `empty` with as many rows.
-        columns: tensors or ragged tensors of B rows by name.
-        lengths: integers `[B]`, the number of tokens of each row.
-        empty: the result for no rows: tensors of 0 rows by name.
-        limits: a `TextLimits`.
-
-    Returns:
-        A dictionary like `empty`, with the rows in the order of the batch.
-    """
-    lengths = tf.cast(lengths, tf.int32)
-    order = tf.argsort(lengths, direction="DESCENDING", stable=True)
-    batch_size = tf.shape(order)[0]
-
-    def has_rows_left(start: tf.Tensor, results: Any) -> tf.Tensor:
-        return start < batch_size
-
-    def process(start: tf.Tensor, results: Any) -> tuple[tf.Tensor, Any]:
-        longest = tf.maximum(lengths[order[start]], 1)
-        count = tf.clip_by_value(limits.tokens_at_once // longest, 1, limits.rows_at_once)
-        rows = order[start : start + count]
-        part = function({name: tf.gather(column, rows) for name, column in columns.items()})
-        grown = {name: tf.concat([results[name], part[name]], axis=0) for name in results}
-        return start + count, grown
-
-    shapes = {name: tf.TensorShape([None, *value.shape[1:]]) for name, value in empty.items()}
-    _, results = tf.while_loop(
-        has_rows_left,
-        process,
-        (tf.constant(0), dict(empty)),
-        shape_invariants=(tf.TensorShape([]), shapes),
-        parallel_iterations=1,
-    )
-    positions = tf.math.invert_permutation(order)
-    return {name: tf.gather(value, positions) for name, value in results.items()}
 
 
 def stored_weights(
@@ -272,31 +252,3 @@ def check_limits(limits: TextLimits, positions: int | None, maximum: int | None)
 def is_blank(texts: tf.Tensor) -> tf.Tensor:
     """Returns whether each text holds only white space, boolean `[B]`."""
     return tf.strings.regex_full_match(texts, r"[\s\pZ\x0b\x1c-\x1f\x{85}]*")
-
-
-def with_end(ids: tf.RaggedTensor, end: int) -> tf.RaggedTensor:
-    """Returns ragged ids with the id `end` after each row."""
-    ends = tf.fill([ids.nrows(), 1], tf.constant(end, ids.dtype))
-    return tf.concat([ids, ends], axis=1)
-
-
-def token_log_probabilities(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-    """Returns the log-probability of each of `labels` `[B, T]`, from logits `[B, T, V]`."""
-    logits = tf.cast(logits, tf.float32)
-    chosen = tf.gather(logits, labels, axis=2, batch_dims=2)
-    return chosen - tf.reduce_logsumexp(logits, axis=2)
-
-
-def mean_over(states: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-    """Returns the mean `[B, M]` of states `[B, T, M]` where `mask` `[B, T]` is True."""
-    weights = tf.expand_dims(tf.cast(mask, tf.float32), -1)
-    total = tf.reduce_sum(tf.cast(states, tf.float32) * weights, axis=1)
-    return total / tf.maximum(tf.reduce_sum(weights, axis=1), 1.0)
-
-
-def padded_to(values: tf.Tensor, rows: tf.Tensor, columns: tf.Tensor | None = None) -> tf.Tensor:
-    """Returns `[B, t]` or `[B, t, s]` padded with 0 or "" to `rows` and `columns`."""
-    paddings = [[0, 0], [0, rows - tf.shape(values)[1]]]
-    if columns is not None:
-        paddings.append([0, columns - tf.shape(values)[2]])
-    return tf.pad(values, paddings, constant_values="" if values.dtype == tf.string else 0)

@@ -1,20 +1,13 @@
 """Text module of encoders, which turn texts into vectors and classes."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
 from keras_transformer._utils.errors import UserError
-from keras_transformer.export.modules.base import TextLimits, TextModule, source_limits
+from keras_transformer.export.modules.base import Tensors, TextLimits, TextModule, source_limits
 from keras_transformer.export.signatures import TEXTS, TensorContract, signature
-
-if TYPE_CHECKING:
-    from keras_transformer.export.trained_model import TrainedModel
-
-
-def _has_classes(model: Any) -> bool:
-    return model.config.num_classes is not None
+from keras_transformer.export.trained_model import TrainedModel
 
 
 class EncodingModule(TextModule):
@@ -28,7 +21,7 @@ class EncodingModule(TextModule):
 
     def __init__(
         self,
-        trained: "TrainedModel",
+        trained: TrainedModel,
         limits: TextLimits | None = None,
         stored_dtype: str | None = None,
     ) -> None:
@@ -42,7 +35,8 @@ class EncodingModule(TextModule):
                     f"The model has {count} classes, but there are {len(trained.labels)} labels."
                 )
             self.labels: tf.Tensor = tf.constant(trained.labels or tuple(map(str, range(count))))
-        super().__init__(trained, source_limits(trained.model, limits), stored_dtype)
+        super().__init__(trained, stored_dtype)
+        self.limits: TextLimits = source_limits(trained.model, limits)
 
     @signature(
         "serving_default",
@@ -50,14 +44,9 @@ class EncodingModule(TextModule):
         inputs={"text": TEXTS},
         outputs={"embedding": TensorContract("float32", "BM")},
     )
-    def encode(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
+    def encode(self, text: tf.Tensor) -> Tensors:
         """Returns a vector for each text."""
-
-        def encode(ids: tf.Tensor) -> dict[str, tf.Tensor]:
-            return {"embedding": tf.cast(self.model.vectors(ids), tf.float32)}
-
-        empty = {"embedding": tf.zeros([0, self.model.config.hidden_dim])}
-        return self._for_ids(encode, text, empty)
+        return {"embedding": self._floats(text, self.model.vectors, self.model.config.hidden_dim)}
 
     @signature(
         inputs={"text": TEXTS},
@@ -65,28 +54,28 @@ class EncodingModule(TextModule):
             "label": TensorContract("string", "B"),
             "probabilities": TensorContract("float32", "BC"),
         },
-        requires=_has_classes,
+        requires=lambda model: model.config.num_classes is not None,
     )
-    def classify(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
+    def classify(self, text: tf.Tensor) -> Tensors:
         """Returns the most probable class of each text, and the probabilities of all classes."""
 
-        def classify(ids: tf.Tensor) -> dict[str, tf.Tensor]:
+        def classify(ids: tf.Tensor) -> tf.Tensor:
             logits = self.model({"source": ids}, training=False)
-            return {"probabilities": tf.nn.softmax(tf.cast(logits, tf.float32))}
+            return tf.nn.softmax(tf.cast(logits, tf.float32))
 
-        empty = {"probabilities": tf.zeros([0, self.model.config.num_classes])}
-        found = self._for_ids(classify, text, empty)
-        label = tf.gather(self.labels, tf.argmax(found["probabilities"], axis=1))
-        return {"label": label, **found}
+        probabilities = self._floats(text, classify, self.model.config.num_classes)
+        label = tf.gather(self.labels, tf.argmax(probabilities, axis=1))
+        return {"label": label, "probabilities": probabilities}
 
-    def _for_ids(
-        self,
-        function: Callable[[tf.Tensor], dict[str, tf.Tensor]],
-        text: tf.Tensor,
-        empty: dict[str, tf.Tensor],
-    ) -> dict[str, tf.Tensor]:
-        """Applies a function of padded ids to the texts, in sub-batches."""
+    def _floats(
+        self, text: tf.Tensor, function: Callable[[tf.Tensor], tf.Tensor], size: int
+    ) -> tf.Tensor:
+        """Returns what a function of padded ids `[b, T]` gives the texts, float32 `[B, size]`."""
         ids = self.with_end(self.ids(self.source_tokenizer, text, self.limits.tokens - 1))
-        return self.in_sub_batches(
-            lambda part: function(self.padded(part["ids"])), {"ids": ids}, ids.row_lengths(), empty
+        found = self.in_sub_batches(
+            lambda part: {"floats": tf.cast(function(self.padded(part["ids"])), tf.float32)},
+            {"ids": ids},
+            ids.row_lengths(),
+            {"floats": tf.zeros([0, size])},
         )
+        return found["floats"]

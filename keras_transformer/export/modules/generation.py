@@ -2,19 +2,15 @@
 
 import abc
 import dataclasses
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
-import keras
 import tensorflow as tf
 
 from keras_transformer._utils.errors import UserError
 from keras_transformer.decoding import Hypotheses, SamplingSearch, Search, SearchSettings
-from keras_transformer.export.modules.base import TextLimits, TextModule
+from keras_transformer.export.modules.base import Tensors, TextLimits, TextModule
 from keras_transformer.export.signatures import ANSWERS, TEXTS, TensorContract, signature
-
-if TYPE_CHECKING:
-    from keras_transformer.export.trained_model import TrainedModel
-    from keras_transformer.text import Tokenizer
+from keras_transformer.export.trained_model import TrainedModel
 
 #: XLA compiles for each shape: lengths are padded to a multiple of this, rows to a power of 2.
 LENGTH_MULTIPLE = 16
@@ -26,8 +22,8 @@ _SOURCE_AND_TARGET = {"source": TEXTS, "target": ANSWERS}
 class GenerationModule(TextModule, abc.ABC):
     """Base of the text modules whose model writes text: translation and continuation.
 
-    A subclass reads strings (`read`), gives the model what it has read (`model_inputs`) and turns
-    hypotheses into strings (`answers`).
+    A subclass reads strings (`read`, `pairs`), gives the model what it has read (`model_inputs`)
+    and turns hypotheses into strings (`answers`).
 
     Args:
         trained: a `TrainedModel`.
@@ -48,20 +44,21 @@ class GenerationModule(TextModule, abc.ABC):
 
     def __init__(
         self,
-        trained: "TrainedModel",
+        trained: TrainedModel,
         search: Search | SearchSettings | None = None,
         limits: TextLimits | None = None,
         xla: bool = False,
         stored_dtype: str | None = None,
     ) -> None:
-        model = trained.model
+        super().__init__(trained, stored_dtype)
+        has_source = self.input_name == "source"
         if search is None:
             search = trained.search_settings()
         if isinstance(search, SearchSettings):
             defaults = {
-                "longest": self.default_length(model),
-                "has_source": self.input_name == "source",
-                "special_ids": trained.tokenizers.special_ids,
+                "longest": self.default_length(),
+                "has_source": has_source,
+                "special_ids": self.special_ids,
             }
             sampling = search.make_sampling(**defaults)
             search = _require_deterministic(search.make(**defaults))
@@ -69,41 +66,41 @@ class GenerationModule(TextModule, abc.ABC):
             search = _require_deterministic(search)
             shared = {each.name: getattr(search, each.name) for each in dataclasses.fields(Search)}
             sampling = SamplingSearch(**shared)
-        self.check_search(model, search)
+        if search.needs_attention and not has_source:
+            raise UserError(
+                f"A {type(trained.model).__name__} has no source, so there is no coverage of one.",
+                fix="Leave out the `coverage_penalty`.",
+            )
+        self.limits: TextLimits = self.choose_limits(search, limits)
         self.xla = xla
         # Texts that are scored may be as long as the model is made for.
-        self.scored_tokens: int = model.config.max_length
-        if model.position_limit is not None:
-            self.scored_tokens = min(self.scored_tokens, model.position_limit)
+        longest, positions = trained.model.config.max_length, trained.model.position_limit
+        self.scored_tokens: int = longest if positions is None else min(longest, positions)
         searches = {
             "serving_default": search.with_n_best(1),
             "n_best": search.with_n_best(search.num_hypotheses),
             "sample": sampling,
         }
+        # Words of the source replace unknown ones.
+        self.copies_unknowns: bool = has_source and self.target_tokenizer.has_unknowns
+        if self.copies_unknowns:
+            searches = {
+                name: dataclasses.replace(each, with_alignment=True)
+                for name, each in searches.items()
+            }
         # Not tracked: searches hold no variables.
         object.__setattr__(self, "searches", searches)
-        super().__init__(trained, self.choose_limits(model, search, limits), stored_dtype)
 
-    # Choices that depend on the model.
-
-    @staticmethod
     @abc.abstractmethod
-    def default_length(model: keras.Model) -> int:
+    def default_length(self) -> int:
         """Returns the default maximum number of tokens that a search adds."""
 
-    @staticmethod
     @abc.abstractmethod
-    def choose_limits(model: keras.Model, search: Search, limits: TextLimits | None) -> TextLimits:
+    def choose_limits(self, search: Search, limits: TextLimits | None) -> TextLimits:
         """Returns the limits of texts: those given, if they fit the model, or the default."""
 
-    @staticmethod
-    def check_search(model: keras.Model, search: Search) -> None:
-        """Raises a `UserError` if the model cannot be searched like that."""
-
-    # Signatures.
-
     @signature(inputs={"text": TEXTS}, outputs=_TEXT_AND_SCORE)
-    def serving_default(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
+    def serving_default(self, text: tf.Tensor) -> Tensors:
         """Returns the best text for each text, and its score."""
         return _first(self._generate("serving_default", text))
 
@@ -111,7 +108,7 @@ class GenerationModule(TextModule, abc.ABC):
         inputs={"text": TEXTS},
         outputs={"text": TensorContract("string", "BN"), "score": TensorContract("float32", "BN")},
     )
-    def n_best(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
+    def n_best(self, text: tf.Tensor) -> Tensors:
         """Returns the N best texts for each text, best first, and their scores."""
         return self._generate("n_best", text)
 
@@ -123,9 +120,7 @@ class GenerationModule(TextModule, abc.ABC):
         },
         outputs=_TEXT_AND_SCORE,
     )
-    def sample(
-        self, text: tf.Tensor, temperature: tf.Tensor, seed: tf.Tensor
-    ) -> dict[str, tf.Tensor]:
+    def sample(self, text: tf.Tensor, temperature: tf.Tensor, seed: tf.Tensor) -> Tensors:
         """Returns a text drawn at random for each text, and its score."""
         is_right = tf.math.is_finite(temperature) & (temperature >= 0)
         message = "`temperature` must be a finite number of at least 0."
@@ -140,9 +135,23 @@ class GenerationModule(TextModule, abc.ABC):
             "tokens": TensorContract("int32", "B"),
         },
     )
-    @abc.abstractmethod
-    def score(self, source: tf.Tensor, target: tf.Tensor) -> dict[str, tf.Tensor]:
+    def score(self, source: tf.Tensor, target: tf.Tensor) -> Tensors:
         """Returns the log-probability of each target, and its number of tokens."""
+        pairs = self.pairs(source, target)
+
+        def score(part: dict[str, Any]) -> Tensors:
+            labels = self.padded(part["labels"])
+            logits = tf.cast(self.model(self.pair_inputs(part), training=False), tf.float32)
+            chosen = tf.gather(logits, labels, axis=2, batch_dims=2)
+            of_tokens = chosen - tf.reduce_logsumexp(logits, axis=2)
+            is_scored = part["is_scored"].to_tensor(False)
+            return {
+                "log_probability": tf.reduce_sum(tf.where(is_scored, of_tokens, 0.0), axis=1),
+                "tokens": tf.reduce_sum(tf.cast(is_scored, tf.int32), axis=1),
+            }
+
+        empty = {"log_probability": tf.zeros([0]), "tokens": tf.zeros([0], tf.int32)}
+        return self.in_sub_batches(score, pairs, self.pair_lengths(pairs), empty)
 
     @signature(
         inputs=_SOURCE_AND_TARGET,
@@ -152,42 +161,86 @@ class GenerationModule(TextModule, abc.ABC):
             "weights": TensorContract("float32", "BTS"),
         },
     )
-    @abc.abstractmethod
-    def attention(self, source: tf.Tensor, target: tf.Tensor) -> dict[str, tf.Tensor]:
+    def attention(self, source: tf.Tensor, target: tf.Tensor) -> Tensors:
         """Returns the attention of each target token to the source tokens, and the tokens."""
+        pairs = self.pairs(source, target)
+        attended = "source" if "source" in pairs else "target"
+        rows, columns = longest_of(pairs["labels"]), longest_of(pairs[attended])
+
+        def attend(part: dict[str, Any]) -> Tensors:
+            weights = self.model.alignment(**self.pair_inputs(part))
+            is_token = tf.sequence_mask(part["labels"].row_lengths())
+            weights *= tf.expand_dims(tf.cast(is_token, tf.float32), -1)
+            source_tokens = self.source_tokenizer.tokens(part[attended]).to_tensor("")
+            target_tokens = self.target_tokenizer.tokens(part["labels"]).to_tensor("")
+            return {
+                "source_tokens": padded_to(source_tokens, columns),
+                "target_tokens": padded_to(target_tokens, rows),
+                "weights": padded_to(weights, rows, columns),
+            }
+
+        # Only the graph knows the other axes.
+        empty = {
+            "source_tokens": tf.fill(tf.stack([0, columns]), ""),
+            "target_tokens": tf.fill(tf.stack([0, rows]), ""),
+            "weights": tf.zeros(tf.stack([0, rows, columns])),
+        }
+        return self.in_sub_batches(attend, pairs, self.pair_lengths(pairs), empty)
 
     @signature(inputs={"text": TEXTS}, outputs={"embedding": TensorContract("float32", "BM")})
     @abc.abstractmethod
-    def encode(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
+    def encode(self, text: tf.Tensor) -> Tensors:
         """Returns a vector for each text."""
-
-    # From strings to strings.
 
     @abc.abstractmethod
     def read(self, texts: tf.Tensor) -> dict[str, Any]:
         """Returns columns of B rows by name, among them the ragged ids as `input_name`."""
 
+    @abc.abstractmethod
+    def pairs(self, source: tf.Tensor, target: tf.Tensor) -> dict[str, Any]:
+        """Returns columns of B rows by name; for a model with a source, also those of `read`.
+
+        They are ragged: the decoder's inputs "target", the ids "labels" that it predicts, and
+        whether each of these counts for the score, "is_scored".
+        """
+
     def lengths(self, columns: dict[str, Any]) -> tf.Tensor:
         """Returns the number of tokens that each row of `read`'s columns occupies, `[B]`."""
         return columns[self.input_name].row_lengths()
 
-    def model_inputs(self, part: dict[str, Any]) -> dict[str, tf.Tensor]:
+    def pair_lengths(self, pairs: dict[str, Any]) -> tf.Tensor:
+        """Returns the number of tokens of the longer side of each row of `pairs`, `[B]`."""
+        lengths = pairs["labels"].row_lengths()
+        return tf.maximum(self.lengths(pairs), lengths) if "source" in pairs else lengths
+
+    def model_inputs(self, part: dict[str, Any]) -> Tensors:
         """Returns the model's padded inputs `[b, ·]` for a sub-batch of `read`'s columns."""
         return {self.input_name: self.padded(part[self.input_name])}
 
-    def answers(self, found: Hypotheses, part: dict[str, Any]) -> dict[str, tf.Tensor]:
-        """Returns texts and scores `[b, N]` of the hypotheses for a sub-batch."""
-        by_row = tf.reshape(found.ids, [-1, tf.shape(found.ids)[2]])
-        texts = tf.reshape(self.target_tokenizer.detokenize(by_row), tf.shape(found.score))
-        return {"text": texts, "score": found.score}
+    def pair_inputs(self, part: dict[str, Any]) -> Tensors:
+        """Returns the model's padded inputs for a sub-batch of `pairs`."""
+        of_source = self.model_inputs(part) if "source" in part else {}
+        return {**of_source, "target": self.padded(part["target"])}
 
-    def _generate(self, name: str, texts: tf.Tensor, **sampling: tf.Tensor) -> dict[str, tf.Tensor]:
+    def answers(
+        self, found: Hypotheses, part: dict[str, Any], unknown: tf.Tensor | None = None
+    ) -> Tensors:
+        """Returns texts and scores `[b, N]` of the hypotheses for a sub-batch.
+
+        The strings `unknown` `[b, N, T]` replace unknown tokens, which are left out by default.
+        """
+        shape = [-1, tf.shape(found.ids)[2]]
+        unknown = None if unknown is None else tf.reshape(unknown, shape)
+        texts = self.target_tokenizer.detokenize(tf.reshape(found.ids, shape), unknown)
+        return {"text": tf.reshape(texts, tf.shape(found.score)), "score": found.score}
+
+    def _generate(self, name: str, texts: tf.Tensor, **sampling: tf.Tensor) -> Tensors:
         """Returns texts and scores `[B, N]`, found by the search of the signature `name`."""
         search = self.searches[name]
         find = self._find_compiled if self.xla else self._find
         columns = {**self.read(texts), "row": tf.range(tf.shape(texts)[0])}
 
-        def write(part: dict[str, Any]) -> dict[str, tf.Tensor]:
+        def write(part: dict[str, Any]) -> Tensors:
             found = find(search, self.model_inputs(part), part["row"], **sampling)
             return self.answers(found, part)
 
@@ -198,7 +251,7 @@ class GenerationModule(TextModule, abc.ABC):
         return self.in_sub_batches(write, columns, self.lengths(columns), empty)
 
     def _find(
-        self, search: Any, inputs: dict[str, tf.Tensor], rows: tf.Tensor, **sampling: tf.Tensor
+        self, search: Any, inputs: Tensors, rows: tf.Tensor, **sampling: tf.Tensor
     ) -> Hypotheses:
         """Searches for a sub-batch, whose rows have the numbers `rows` in the batch."""
         given = {self.input_name: inputs if len(inputs) > 1 else inputs[self.input_name]}
@@ -208,13 +261,11 @@ class GenerationModule(TextModule, abc.ABC):
         return search(self.model, **given)
 
     def _find_compiled(
-        self, search: Any, inputs: dict[str, tf.Tensor], rows: tf.Tensor, **sampling: tf.Tensor
+        self, search: Any, inputs: Tensors, rows: tf.Tensor, **sampling: tf.Tensor
     ) -> Hypotheses:
         """Searches as `_find` does, compiled by XLA; inputs are padded to a few shapes."""
 
-        def find(
-            inputs: dict[str, tf.Tensor], rows: tf.Tensor, **sampling: tf.Tensor
-        ) -> Hypotheses:
+        def find(inputs: Tensors, rows: tf.Tensor, **sampling: tf.Tensor) -> Hypotheses:
             with self.weights(as_constants=True):
                 return self._find(search, inputs, rows, **sampling)
 
@@ -242,37 +293,24 @@ class GenerationModule(TextModule, abc.ABC):
         """Returns what fills the rows of one of the model's inputs."""
         return self.special_ids.padding if name == self.input_name else 0
 
-    # Parts of the signatures `score` and `attention`.
-
-    def tokens(self, tokenizer: "Tokenizer", ids: tf.RaggedTensor) -> tf.Tensor:
-        """Returns the tokens of ragged ids as a person reads them, padded with ""."""
-        return tokenizer.tokens(ids).to_tensor("")
-
-    def no_attention(self, rows: tf.Tensor, columns: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Returns the result of `attention` for no texts, whose other axes only the graph knows."""
-        return {
-            "source_tokens": tf.reshape(tf.zeros([0], tf.string), tf.stack([0, columns])),
-            "target_tokens": tf.reshape(tf.zeros([0], tf.string), tf.stack([0, rows])),
-            "weights": tf.reshape(tf.zeros([0]), tf.stack([0, rows, columns])),
-        }
-
-
-def no_scores() -> dict[str, tf.Tensor]:
-    """Returns the result of `score` for no texts."""
-    return {"log_probability": tf.zeros([0]), "tokens": tf.zeros([0], tf.int32)}
-
-
-def summed_scores(of_tokens: tf.Tensor, is_scored: tf.Tensor) -> dict[str, tf.Tensor]:
-    """Returns the result of `score` from log-probabilities `[b, T]` and a mask `[b, T]`."""
-    return {
-        "log_probability": tf.reduce_sum(tf.where(is_scored, of_tokens, 0.0), axis=1),
-        "tokens": tf.reduce_sum(tf.cast(is_scored, tf.int32), axis=1),
-    }
-
 
 def longest_of(ids: tf.RaggedTensor) -> tf.Tensor:
     """Returns the length of the longest row, 0 if there is none."""
     return tf.maximum(tf.cast(tf.reduce_max(ids.row_lengths()), tf.int32), 0)
+
+
+def padded_to(values: tf.Tensor, *sizes: tf.Tensor) -> tf.Tensor:
+    """Returns `[B, …]` padded with 0 or "" to `[B, *sizes]`."""
+    axes = enumerate(sizes, 1)
+    paddings = [[0, 0], *([0, size - tf.shape(values)[axis]] for axis, size in axes)]
+    return tf.pad(values, paddings, constant_values="" if values.dtype == tf.string else 0)
+
+
+def mean_over(states: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+    """Returns the mean `[B, M]` of states `[B, T, M]` where `mask` `[B, T]` is True."""
+    weights = tf.expand_dims(tf.cast(mask, tf.float32), -1)
+    total = tf.reduce_sum(tf.cast(states, tf.float32) * weights, axis=1)
+    return total / tf.maximum(tf.reduce_sum(weights, axis=1), 1.0)
 
 
 def padded_rows(count: tf.Tensor) -> tf.Tensor:
@@ -286,7 +324,7 @@ def padded_rows(count: tf.Tensor) -> tf.Tensor:
     return tf.minimum(tf.range(size), count - 1)
 
 
-def _first(answers: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+def _first(answers: Tensors) -> Tensors:
     return {name: value[:, 0] for name, value in answers.items()}
 
 

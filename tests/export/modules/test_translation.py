@@ -20,13 +20,12 @@ from keras_transformer.decoding import (
     SearchSettings,
 )
 from keras_transformer.export import TextLimits, TrainedModel, export_model
-from keras_transformer.export.manifest import read_manifest
-from keras_transformer.export.modules import make_text_module, signatures_of_kind
-from keras_transformer.export.saved_model_file import read_meta_graph
-from keras_transformer.export.signatures import check_signatures
+from keras_transformer.export.modules import make_text_module
+from keras_transformer.export.verification import check_export
 from keras_transformer.text import ByteTokenizer, TokenizerPair, WordPieceTokenizer
 from tests import phrases
-from tests.export.modules.helpers import SMALL, translate
+from tests.export.modules.helpers import SMALL, assert_same, reloaded, translate
+from tests.export.small_export import NAMES
 
 
 def test_serving_default_translates_the_training_phrases(functions):
@@ -206,6 +205,7 @@ def test_unknown_words_are_copied_from_the_source():
     assert [text.decode() for text in found["text"].numpy()] == ["the Żabka house", "thes house"]
 
 
+SHORT = SearchSettings(beams=2, max_length=6)
 BOUNDED = {
     "encoder": (Transformer, {"encoder_attention": "linformer"}, "encoder_attention_options"),
     "cross": (Transformer, {"cross_attention": "location_based"}, "cross_attention_options"),
@@ -213,9 +213,8 @@ BOUNDED = {
 }
 
 
-@pytest.mark.parametrize("xla", [False, True])
 @pytest.mark.parametrize("kind", BOUNDED)
-def test_source_is_cut_to_the_length_of_a_bounded_mechanism(kind, xla):
+def test_source_is_cut_to_the_length_of_a_bounded_mechanism(kind):
     """Neither a long text of the batch nor XLA's padding exceeds the mechanism's length."""
     cls, settings, options = BOUNDED[kind]
     sizes = {"hidden_dim": 16, "max_length": 64, "num_encoder_layers": 1, "num_decoder_layers": 1}
@@ -223,12 +222,11 @@ def test_source_is_cut_to_the_length_of_a_bounded_mechanism(kind, xla):
         sizes |= {"intermediate_dim": 32, "num_heads": 2}
     settings = {**sizes, **settings, options: {"max_length": 20}, "vocabulary_size": 260}
     trained = TrainedModel(cls(**settings), TokenizerPair(ByteTokenizer()))
-    search = SearchSettings(beams=2, max_length=6)
-    functions = make_text_module(trained, search, xla=xla).functions
+    functions = make_text_module(trained, SHORT, xla=True).functions
     texts, scores = translate(functions, ["hi", "x" * 40, "x" * 19, "x" * 17])
     assert (texts[1], scores[1]) == (texts[2], scores[2])
     with pytest.raises(UserError, match="at most 20 tokens, not 21"):
-        make_text_module(trained, search, TextLimits(tokens=21))
+        make_text_module(trained, SHORT, TextLimits(tokens=21))
 
 
 def test_impossible_limits_and_searches_raise_an_error():
@@ -266,31 +264,39 @@ COPYING = {"copies": True, "coverage_weight": 1.0}
 COVERING = {"attention": "additive", "coverage_attention": True, **COPYING}
 
 
-@pytest.mark.parametrize(
-    ("model_class", "settings", "xla"),
-    [
-        (RecurrentSeq2Seq, {}, False),
-        (RecurrentSeq2Seq, COVERING, False),
-        (RecurrentSeq2Seq, COVERING, True),
-        (ConvolutionalSeq2Seq, {}, False),
-        (ConvolutionalSeq2Seq, COPYING, False),
-    ],
-    ids=[
-        "recurrent",
-        "recurrent-copying",
-        "recurrent-copying-xla",
-        "convolutional",
-        "convolutional-copying",
-    ],
-)
-def test_export_of_other_model_classes_is_replayed(model_class, settings, xla, tmp_path):
+def test_export_of_a_recurrent_model_compiled_by_xla_is_replayed(tmp_path):
     """`export_model` replays the golden pairs in a clean process before the directory appears."""
+    trained = make_seq2seq(RecurrentSeq2Seq, COVERING)
+    path = export_model(trained, tmp_path / "small", search=SHORT, xla=True, portable=True)
+    checked = check_export(path)
+    assert checked.manifest["kind"] == "RecurrentSeq2Seq"
+    assert {pair["signature"] for pair in checked.manifest["golden"]} == set(NAMES)
+
+
+@pytest.mark.parametrize(
+    ("model_class", "settings"),
+    [
+        (RecurrentSeq2Seq, {}),
+        (RecurrentSeq2Seq, COVERING),
+        (ConvolutionalSeq2Seq, {}),
+        (ConvolutionalSeq2Seq, COPYING),
+    ],
+    ids=["recurrent", "recurrent-copying", "convolutional", "convolutional-copying"],
+)
+def test_saved_module_of_other_model_classes_answers_alike(model_class, settings, tmp_path):
+    trained = make_seq2seq(model_class, settings)
+    module = make_text_module(trained, SHORT, stored_dtype="float32")
+    saved = reloaded(module, tmp_path, "serving_default", "attention")
+    texts, targets = tf.constant(["ab", "", "x" * 40]), tf.constant(["a", "", "xyz"])
+    inputs = {
+        "serving_default": {"text": texts},
+        "attention": {"source": texts, "target": targets},
+    }
+    for name, tensors in inputs.items():
+        assert_same(saved.signatures[name](**tensors), module.functions[name](**tensors))
+
+
+def make_seq2seq(model_class, settings):
     sizes = {"hidden_dim": 16, "num_encoder_layers": 1, "num_decoder_layers": 2, "max_length": 16}
     model = model_class.from_size("tiny", vocabulary_size=260, **sizes, **settings)
-    trained = TrainedModel(model, ByteTokenizer())
-    search = SearchSettings(beams=2, max_length=6)
-    path = export_model(trained, tmp_path / "small", search=search, xla=xla, portable=True)
-    kind = read_manifest(path)["kind"]
-    assert kind == model_class.__name__
-    names = check_signatures(path, read_meta_graph(path), kind, signatures_of_kind(kind))
-    assert len(names) == 6
+    return TrainedModel(model, ByteTokenizer())

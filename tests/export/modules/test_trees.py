@@ -1,4 +1,4 @@
-"""A model that reads trees: CoNLL-U to strings, in memory and exported."""
+"""A model that reads trees: CoNLL-U to strings, in memory and saved."""
 
 import numpy as np
 import pytest
@@ -7,11 +7,11 @@ import tensorflow as tf
 from keras_transformer import Transformer
 from keras_transformer.data import DependencyTree
 from keras_transformer.decoding import SearchSettings
-from keras_transformer.export import TextLimits, TrainedModel, export_model
+from keras_transformer.export import TextLimits, TrainedModel
 from keras_transformer.export.modules import make_text_module
-from keras_transformer.export.verification import verify_export
-from keras_transformer.inference import load
+from keras_transformer.inference import TextModel
 from keras_transformer.text import ByteTokenizer, WordPieceTokenizer, learn_tokenizer
+from tests.export.modules.helpers import assert_same, reloaded
 
 WORDS = ("dogs", "sleep", "in", "the", "house", ".")
 TREE = DependencyTree(WORDS, heads=(2, 0, 5, 5, 2, 2))
@@ -157,35 +157,11 @@ def test_tree_module_compiled_by_xla_gives_the_same_answers(trained, functions):
     np.testing.assert_allclose(plain["score"], fast["score"], rtol=1e-3, atol=1e-4)
 
 
-@pytest.fixture(scope="module")
-def export(trained, tmp_path_factory):
-    directory = tmp_path_factory.mktemp("exports") / "trees"
-    return export_model(trained, directory, search=SEARCH, portable=True)
-
-
-def test_export_of_a_tree_model_is_verified_and_portable(export):
-    """Tokens are bytes, and CoNLL-U is among the golden pairs."""
-    verified = verify_export(export)
-    assert all(check.ok for check in verified.checks)
-    assert all(row.ok for row in verified.golden)
-    manifest = verified.manifest
-    assert manifest["ops"]["outside_core"] == []
-    assert manifest["model"]["tree_positions"] == "both"
-    assert TREE.conllu in manifest["golden"][0]["inputs"]["text"]
-
-
-def test_export_of_a_tree_model_gives_the_answers_of_the_model(
-    export, functions, trained, tmp_path
-):
-    model = load(export)
-    assert model.reads_trees
-    trained.save(tmp_path / "run")
-    assert load(tmp_path / "run").reads_trees
+def test_saved_tree_module_gives_the_answers_of_the_model(trained, functions, tmp_path):
+    """A whole export of such a model is tested with its training, tests/trainer/test_trees.py."""
+    assert TextModel.of(trained).reads_trees
+    module = make_text_module(trained, SEARCH, stored_dtype="float32")
+    saved = reloaded(module, tmp_path, "serving_default", "encode")
     texts = tf.constant([TREE.conllu, CHAIN.conllu, "plain"])
-    for name in ("serving_default", "encode"):
-        found, expected = model.signatures[name](text=texts), functions[name](text=texts)
-        for key, value in expected.items():
-            if value.dtype == tf.string:
-                assert found[key].numpy().tolist() == value.numpy().tolist()
-            else:
-                np.testing.assert_allclose(found[key], value, rtol=1e-3, atol=1e-4)
+    for name, function in saved.signatures.items():
+        assert_same(function(text=texts), functions[name](text=texts))
