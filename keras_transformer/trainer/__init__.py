@@ -1,7 +1,4 @@
-"""Training by recipes: recipes, the compiled training loop, checkpoints, logs, distribution.
-
-Public names are imported on first use (PEP 562), so that recipes are read without TensorFlow.
-"""
+"""Training by recipes. Public names are imported on first use (PEP 562)."""
 
 from typing import TYPE_CHECKING
 

@@ -14,7 +14,7 @@ from keras_transformer.export.modules import parse_conllu, reads_trees, tree_inp
 from keras_transformer.inference.attention_maps import label_of
 from keras_transformer.inference.translation import as_tensor
 from keras_transformer.text import Tokenizer, TokenizerPair
-from keras_transformer.trainer.callbacks import Destination, LoggingCallback, Logs
+from keras_transformer.trainer.callbacks import Destination, LoggingCallback, Logs, require_parallel
 from keras_transformer.trainer.loggers.logger import VALIDATION
 
 # Two heads of some ten tokens side by side are 400 pixels wide, as TensorBoard shows pictures.
@@ -34,19 +34,15 @@ def draw_attention_heads(
     """Returns a picture of a layer's heads, side by side, as the bytes of a PNG file.
 
     Each row is one of T tokens that attend, each column one of S tokens that are attended to;
-    darker cells have higher scores [H, T, S]. The number above a head is the score of its darkest
-    cell. Labels are drawn once for all pictures with the same tokens, so that many layers take
-    little time.
+    darker cells have higher scores [H, T, S], the highest of which is above each head.
     """
     from matplotlib import image
 
     scores = np.asarray(scores, "float32")
     shape = len(row_tokens), len(column_tokens)
     if scores.ndim != 3 or scores.shape[1:] != shape or 0 in scores.shape:
-        raise ValueError(
-            "`scores` must have shape [heads, row tokens, column tokens] = [H, "
-            f"{shape[0]}, {shape[1]}], none of them 0; got {scores.shape}."
-        )
+        expected = f"[heads, row tokens, column tokens] = [H, {shape[0]}, {shape[1]}]"
+        raise ValueError(f"`scores` must have shape {expected}, none 0; got {scores.shape}.")
     left, top = (
         _draw_labels(tuple(label_of(token, _LONGEST_LABEL) for token in tokens), side)
         for tokens, side in ((row_tokens, "right"), (column_tokens, "left"))
@@ -58,10 +54,8 @@ def draw_attention_heads(
     heads += [np.full_like(heads[0], 255)] * (-len(heads) % _COLUMNS)
     above = len(heads[0]) - len(left)
     left = np.pad(left, ((above, 0), (0, _MARGIN_PIXELS), (0, 0)), constant_values=255)
-    rows = [
-        np.hstack([left, *heads[start : start + _COLUMNS]])
-        for start in range(0, len(heads), _COLUMNS)
-    ]
+    starts = range(0, len(heads), _COLUMNS)
+    rows = [np.hstack([left, *heads[start : start + _COLUMNS]]) for start in starts]
     content = io.BytesIO()
     image.imsave(content, np.vstack(rows), format="png")
     return content.getvalue()
@@ -132,9 +126,8 @@ class AttentionMaps(LoggingCallback):
     """Logs pictures of the attention scores for a few examples at each evaluation.
 
     A picture shows all heads of one layer: each row is a token that the model generates (or, in an
-    encoder, reads), each column a token that it attends to. The names are
-    "attention/encoder/layer_1", "attention/decoder/layer_1" and "attention/cross/layer_1", as far
-    as the model has them, each with one picture per example.
+    encoder, reads), each column a token that it attends to. Names are "attention/encoder/layer_1",
+    "attention/decoder/layer_1" and "attention/cross/layer_1", as far as the model has them.
 
     Args:
         logger: A `Logger`, or the directory that is given to TensorBoard.
@@ -142,8 +135,7 @@ class AttentionMaps(LoggingCallback):
         sources: List of strings, in CoNLL-U for a model that reads trees. For a model with one
             input, such as a `LanguageModel`, these are its texts.
         targets: List of translations, one per source. Default: None, for a model with one input.
-        max_tokens: Integer. Longer texts are cut to this number of tokens, to keep pictures
-            legible. Default 40.
+        max_tokens: Integer. Number of tokens to which longer texts are cut. Default 40.
     """
 
     def __init__(
@@ -155,14 +147,8 @@ class AttentionMaps(LoggingCallback):
         max_tokens: int = 40,
     ) -> None:
         super().__init__(logger)
-        is_single = isinstance(tokenizers, Tokenizer)
-        self.tokenizers: TokenizerPair = TokenizerPair(tokenizers) if is_single else tokenizers
-        if isinstance(sources, str) or isinstance(targets, str) or not len(sources):
-            given = f"{sources!r} and {targets!r}"
-            raise ValueError(f"`sources` and `targets` must be lists of texts; got {given}.")
-        if targets is not None and len(targets) != len(sources):
-            given = f"{len(sources):,} sources, {len(targets):,} targets"
-            raise UserError(f"There must be as many sources as targets; got {given}.")
+        self.tokenizers: TokenizerPair = TokenizerPair.of(tokenizers)
+        require_parallel(sources=sources, **({} if targets is None else {"targets": targets}))
         self.sources: Sequence[str] = sources
         self.targets: Sequence[str] | None = targets
         self.max_tokens: int = require_positive_integer("max_tokens", max_tokens)
@@ -208,18 +194,16 @@ class AttentionMaps(LoggingCallback):
     def _input_texts(self) -> dict[str, Sequence[str]]:
         """Returns the texts for each input of the model; a packed model gets one text per row."""
         if not hasattr(self.model, "attention_weights"):
-            raise UserError(
-                f"The model '{self.model.name}' has no method `attention_weights`.",
-                fix="Leave out `AttentionMaps`, or train a model of keras_transformer.",
-            )
+            problem = f"The model '{self.model.name}' has no method `attention_weights`."
+            fix = "Leave out `AttentionMaps`, or train a model of keras_transformer."
+            raise UserError(problem, fix=fix)
         names = [each.name for each in self.model.inputs if each.name in ("source", "target")]
         if (len(names) == 2) != (self.targets is not None):
             given, fix = "sources and targets", "Give its texts as `sources`."
             if self.targets is None:
                 given, fix = "sources alone", "Give `targets`, too."
-            raise UserError(
-                f"A {type(self.model).__name__} takes {' and '.join(names)}; got {given}.", fix=fix
-            )
+            problem = f"A {type(self.model).__name__} takes {' and '.join(names)}; got {given}."
+            raise UserError(problem, fix=fix)
         given_texts = [self.sources] if self.targets is None else [self.sources, self.targets]
         return dict(zip(sorted(names), given_texts, strict=False))
 

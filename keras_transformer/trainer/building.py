@@ -31,15 +31,11 @@ if TYPE_CHECKING:
 
 
 class TrainingParts:
-    """The parts of which `train` assembles a training.
-
-    A subclass can replace parts, for example to reuse a compiled model in tests.
+    """The parts of which `train` assembles a training; a subclass can replace them.
 
     Attributes:
-        call_seconds: Time that a call of the compiled loop should take. A stop signal is obeyed
-            between two calls.
-        worker_steps: Maximum number of steps of a call with several workers. They have different
-            clocks, but must all make the same number of steps.
+        call_seconds: Time between two calls of the compiled loop, where stop signals are obeyed.
+        worker_steps: Maximum number of steps of a call with several workers, whose clocks differ.
     """
 
     call_seconds: float = 0.5
@@ -96,7 +92,7 @@ def make_optimizer(
 
     Args:
         training: The recipe's section `training`.
-        hidden_dim: Size of the model's hidden states, on which the default learning rate depends.
+        hidden_dim: Size of the hidden states, on which the default learning rate depends.
         total_steps: Number of training steps, with which some schedules end.
     """
     shared = {"global_clipnorm": training.clip_norm}
@@ -118,7 +114,12 @@ def make_quality(
         return None
     sources, references = map(list, zip(*pairs, strict=True))
     quality = TranslationQuality(
-        data.tokenizers, sources, references, section.search_settings(), section.bleu_tokens
+        data.tokenizers,
+        sources,
+        references,
+        section.search_settings(),
+        section.bleu_tokens,
+        section.metrics,
     )
     quality.set_model(model)
     return quality

@@ -1,8 +1,4 @@
-"""Keras callbacks that log scalars, weights, embeddings, settings, translations and profiles.
-
-They work with `model.fit` and with recipes. Each takes a `Logger`, or the directory that is given
-to TensorBoard.
-"""
+"""Keras callbacks that log scalars, weights, embeddings, settings, translations and profiles."""
 
 import io
 import numbers
@@ -22,8 +18,8 @@ from keras_transformer._utils.types import Path
 from keras_transformer.inference.attention_maps import split_mark
 from keras_transformer.layers import TokenEmbedding
 from keras_transformer.text import Tokenizer, TokenizerPair
-from keras_transformer.trainer.loggers.logger import TRAIN, VALIDATION, Logger, as_logger
-from keras_transformer.trainer.loggers.tensorboard import event_writer
+from keras_transformer.trainer.loggers.logger import TRAIN, VALIDATION, Cell, Logger
+from keras_transformer.trainer.loggers.tensorboard import TensorBoardLogger, event_writer
 from keras_transformer.trainer.section import leaves
 
 if TYPE_CHECKING:
@@ -34,17 +30,22 @@ Logs = dict[str, Any] | None
 
 
 def training_step(model: keras.Model) -> int:
-    """Returns the number of training steps made, across epochs and restarts.
-
-    The optimizer counts them. A `LossScaleOptimizer` reports the count of the optimizer inside it,
-    which skips steps whose gradients have overflowed.
-    """
+    """Returns the number of training steps that the model's optimizer has counted."""
     if getattr(model, "optimizer", None) is None:
-        raise ValueError(
-            f"The model '{model.name}' has no optimizer, which counts the training steps. Call "
-            "model.compile(optimizer, loss) first."
-        )
+        problem = f"The model '{model.name}' has no optimizer, which counts the training steps."
+        raise ValueError(f"{problem} Call model.compile(optimizer, loss) first.")
     return int(model.optimizer.iterations.numpy())
+
+
+def require_parallel(**lists: Sequence[str]) -> None:
+    """Raises an error unless there are equally many texts, at least one, in each argument."""
+    if any(isinstance(texts, str) for texts in lists.values()):
+        given = " and ".join(map(repr, lists.values()))
+        raise ValueError(f"`{'` and `'.join(lists)}` must be lists of texts; got {given}.")
+    counts = [len(texts) for texts in lists.values()]
+    if len(set(counts)) > 1 or not all(counts):
+        given = ", ".join(f"{len(texts):,} {name}" for name, texts in lists.items())
+        raise UserError(f"There must be as many {' as '.join(lists)}, not 0; got {given}.")
 
 
 class LoggingCallback(keras.callbacks.Callback):
@@ -58,7 +59,7 @@ class LoggingCallback(keras.callbacks.Callback):
 
     def __init__(self, logger: Destination) -> None:
         super().__init__()
-        self.logger: Logger = as_logger(logger)
+        self.logger: Logger = logger if isinstance(logger, Logger) else TensorBoardLogger(logger)
         #: Function that returns the number of training steps made. A training by recipe sets its
         #: own, which also counts steps that the optimizer skipped because of the loss scale.
         self.count_steps: Callable[[], int] = lambda: training_step(self.model)
@@ -75,10 +76,8 @@ class LoggingCallback(keras.callbacks.Callback):
 class TrainingScalars(LoggingCallback):
     """Logs each number in the logs of training and evaluation, and the learning rate.
 
-    Training and evaluation log the same names, as the splits "train" and "validation". Whatever
-    callbacks before this one add to the logs of an evaluation, as `TranslationQuality` does, is
-    logged with them. If the logs have no "learning_rate", it is that of the optimizer for the next
-    step. Trainings by recipe log their metrics without this callback.
+    This includes what callbacks before it in the list add, as `TranslationQuality` does. Trainings
+    by recipe log their metrics without this callback.
 
     Args:
         logger: A `Logger`, or the directory that is given to TensorBoard.
@@ -109,8 +108,7 @@ class TrainingScalars(LoggingCallback):
         self._last_step = step
         if is_due:
             logs = dict(logs or {})
-            if "learning_rate" not in logs:
-                logs["learning_rate"] = float(self.model.optimizer.learning_rate)
+            logs.setdefault("learning_rate", float(self.model.optimizer.learning_rate))
             self._log(TRAIN, logs)
 
     def on_test_end(self, logs: Logs = None) -> None:
@@ -122,10 +120,9 @@ class TrainingScalars(LoggingCallback):
 
 
 class WeightHistograms(LoggingCallback):
-    """Logs a histogram of each trainable weight at each evaluation.
+    """Logs a histogram of each trainable weight at each evaluation, which makes logs large.
 
-    They show layers that do not learn and weights that grow without bound. Logs become large: a
-    large model has hundreds of weights.
+    Histograms show layers that do not learn and weights that grow without bound.
 
     Args:
         logger: A `Logger`, or the directory that is given to TensorBoard.
@@ -137,16 +134,13 @@ class WeightHistograms(LoggingCallback):
 
 
 class HyperParameters(LoggingCallback):
-    """Logs the settings of a run, so that runs can be compared by them.
-
-    They are logged before the first step only, not again when the run is resumed.
+    """Logs the settings of a run before its first step, so that runs can be compared by them.
 
     Args:
         logger: A `Logger`, or the directory that is given to TensorBoard.
         values: Dictionary of settings. Settings in nested dictionaries get names with a dot.
         metrics: List of the names of metrics by which runs are compared, such as "bleu". Default:
-            all metrics of evaluations. If runs name different metrics, TensorBoard uses those of
-            one run.
+            all metrics of evaluations. All runs should name the same.
         name: String. Name of the run. Default: chosen by the logger.
 
     >>> HyperParameters("logs", {"model": {"hidden_dim": 64, "dropout": 0.1}}).values
@@ -161,9 +155,7 @@ class HyperParameters(LoggingCallback):
         name: str | None = None,
     ) -> None:
         super().__init__(logger)
-        self.values: dict[str, bool | int | float | str] = {
-            key: _as_cell(value) for key, value in leaves(values)
-        }
+        self.values: dict[str, Cell] = {key: _as_cell(value) for key, value in leaves(values)}
         if isinstance(metrics, str):
             raise ValueError(f"`metrics` must be a list of names; got {metrics!r}.")
         self.metrics = metrics
@@ -178,27 +170,18 @@ class HyperParameters(LoggingCallback):
         super().on_train_end(logs)
 
 
-def _as_cell(value: Any) -> bool | int | float | str:
-    """Returns a setting as a type that loggers can show.
-
-    >>> _as_cell(True), _as_cell(["a", 2]), _as_cell(None)
-    (True, 'a, 2', 'none')
-    """
+def _as_cell(value: Any) -> Cell:
     if isinstance(value, bool | str):
         return value
-    if isinstance(value, numbers.Integral):
-        return int(value)
     if isinstance(value, numbers.Real):
-        return float(value)
+        return int(value) if isinstance(value, numbers.Integral) else float(value)
     if isinstance(value, list | tuple):
         return ", ".join(str(_as_cell(each)) for each in value)
     return "none" if value is None else str(value)
 
 
 class SampleTranslations(LoggingCallback):
-    """Logs a table of sources, references and the model's translations at each evaluation.
-
-    The sentences are the first ones of the `TranslationQuality`, the same at each evaluation.
+    """Logs a table of the same sources, references and translations at each evaluation.
 
     Args:
         logger: A `Logger`, or the directory that is given to TensorBoard.
@@ -213,10 +196,8 @@ class SampleTranslations(LoggingCallback):
 
     def on_test_end(self, logs: Logs = None) -> None:
         if self.quality.hypotheses is None:
-            raise ValueError(
-                "There are no translations yet: `SampleTranslations` must come after its "
-                "`TranslationQuality` in the list of callbacks."
-            )
+            order = "`SampleTranslations` must come after its `TranslationQuality` in the list."
+            raise ValueError(f"There are no translations yet: {order}")
         table = make_table(self.quality.samples(self.rows))
         self.logger.log_text(VALIDATION, self.step, "translations", table)
 
@@ -246,10 +227,9 @@ PROFILE = "profile"
 class ProfileSteps(LoggingCallback):
     """Profiles a range of training steps with TensorFlow's profiler.
 
-    The range should not include the first steps, in which TensorFlow traces and compiles. If a call
-    makes several steps, as with `steps_per_execution`, the calls that contain `first` and `last`
-    are profiled whole. TensorBoard shows the profile if its plugin is installed
-    (`pip install tensorboard-plugin-profile`).
+    The range should not include the first steps, in which TensorFlow traces and compiles. Calls of
+    several steps, as with `steps_per_execution`, are profiled whole. TensorBoard shows the profile
+    if its plugin is installed (`pip install tensorboard-plugin-profile`).
 
     Args:
         log_dir: The directory that is given to TensorBoard.
@@ -265,38 +245,30 @@ class ProfileSteps(LoggingCallback):
         self._is_running = False
 
     def on_train_begin(self, logs: Logs = None) -> None:
-        self._start_or_stop()
+        self.on_train_batch_end(0)
 
     def on_train_batch_end(self, batch: int, logs: Logs = None) -> None:
-        self._start_or_stop()
-
-    def on_train_end(self, logs: Logs = None) -> None:
-        self._stop()
-
-    def _start_or_stop(self) -> None:
         step = self.step
         if step >= self.last:
-            self._stop()
+            self.on_train_end()
         elif step >= self.first - 1 and not self._is_running:
             tf.profiler.experimental.start(str(self.log_dir / PROFILE))
             self._is_running = True
 
-    def _stop(self) -> None:
+    def on_train_end(self, logs: Logs = None) -> None:
         if self._is_running:
             tf.profiler.experimental.stop()
             self._is_running = False
 
 
-#: The projector would sample a larger table for t-SNE and UMAP. The first ids of a learned
-#: vocabulary are its most frequent pieces, and those are kept.
+#: The projector would sample a larger table; the first ids of a vocabulary are the most frequent.
 MAX_TOKENS = 10_000
 
 
 class EmbeddingProjector(LoggingCallback):
     """Writes each table of token embeddings for TensorBoard's projector when training ends.
 
-    The files are in `train`: numbers, labels, and the configuration that names them. The first
-    10,000 tokens of a vocabulary are written.
+    The directory `train` gets the first 10,000 vectors and tokens of each table.
 
     Args:
         log_dir: The directory that is given to TensorBoard, or one of many inside it.
@@ -306,8 +278,7 @@ class EmbeddingProjector(LoggingCallback):
     def __init__(self, log_dir: Path, tokenizers: Tokenizer | TokenizerPair) -> None:
         super().__init__(log_dir)
         self.log_dir: pathlib.Path = pathlib.Path(log_dir)
-        is_single = isinstance(tokenizers, Tokenizer)
-        self.tokenizers: TokenizerPair = TokenizerPair(tokenizers) if is_single else tokenizers
+        self.tokenizers: TokenizerPair = TokenizerPair.of(tokenizers)
 
     def on_train_begin(self, logs: Logs = None) -> None:
         # Mistakes are reported before training, not after it.
@@ -355,13 +326,6 @@ class EmbeddingProjector(LoggingCallback):
 
 
 def make_labels(tokens: Sequence[str]) -> str:
-    r"""Returns the table of labels that the projector reads: a token and its id in each line.
-
-    >>> print(make_labels(["<end>", "▁Haus", "\t"]), end="")
-    token	id
-    <end>	0
-    ␣Haus	1
-    \t	2
-    """
+    """Returns the labels for the projector: a token and its id in each line."""
     rows = (f"{''.join(split_mark(token))}\t{number}\n" for number, token in enumerate(tokens))
     return "token\tid\n" + "".join(rows)

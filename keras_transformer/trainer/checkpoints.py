@@ -26,9 +26,7 @@ WEIGHTS, SEEDS, OPTIMIZER = "weights", "seeds", "optimizer"
 def training_variables(model: keras.Model) -> dict[str, keras.Variable]:
     """Returns the variables of a compiled model that a checkpoint must keep, by name.
 
-    These are the weights, the states of the random generators of dropout (which no Keras file
-    format stores), and the variables of the optimizer: counters, moments, the moving average of the
-    weights, and the loss scale.
+    These are the weights, the states of dropout's random generators, and what the optimizer has.
     """
     weights = model.weights
     known = {id(variable) for variable in [*weights, *model.metrics_variables]}
@@ -60,10 +58,7 @@ def assign_variables(
 
 
 def mean_weights(checkpoints: Sequence["Checkpoint"]) -> dict[str, np.ndarray]:
-    """Returns the mean of the weights of several checkpoints, arrays by name.
-
-    Vaswani et al. 2017, "Attention Is All You Need", §6.1, average the last 5 or 20.
-    """
+    """Returns the mean of the weights of several checkpoints (Vaswani et al. 2017, §6.1)."""
     totals: dict[str, Any] = {}
     for checkpoint in checkpoints:
         for name, value in checkpoint.tensors(f"{WEIGHTS}/").items():
@@ -115,19 +110,16 @@ class Checkpoints:
     """The checkpoints of a run, each in a directory such as `step_00001000`.
 
     A checkpoint is written to a temporary directory, which is renamed when every byte is on the
-    disk. Neither a power failure nor a full disk leaves half a checkpoint or damages an older one.
-    `checkpoint.json` has the SHA-256 of every file. The tensors are in TensorFlow's own format:
-    `tf.train.load_checkpoint(directory + "/tensors")` reads them.
+    disk: a power failure or a full disk leaves older ones as they were. `checkpoint.json` has the
+    SHA-256 of every file; `tf.train.load_checkpoint(directory + "/tensors")` reads the tensors.
 
-    Regular checkpoints are those that every run of a recipe makes, whether it was interrupted or
-    not; the last `keep` of them are kept. Other checkpoints, of an interruption or of the best
-    weights, are removed when they are no longer needed.
+    Regular checkpoints are those that every run of a recipe makes, interrupted or not. Others, of
+    an interruption or of the best weights, are removed when they are no longer needed.
 
     Args:
         directory: Path of the directory, which is created if it does not exist.
-        keep: Integer. Number of regular checkpoints to keep.
-        is_writer: Boolean. Whether this process may write; of several workers, one may.
-            Default True.
+        keep: Number of regular checkpoints to keep, the latest ones.
+        is_writer: Whether this process may write; of several workers, one may. Default True.
     """
 
     def __init__(self, directory: Path, keep: int, is_writer: bool = True) -> None:
@@ -187,10 +179,7 @@ class Checkpoints:
         return self.directory / f"step_{step:08d}"
 
     def newest(self, say: Callable[[str], None] = print) -> Checkpoint | None:
-        """Returns the latest undamaged checkpoint, or None if there is none.
-
-        Damaged checkpoints are renamed to `step_….damaged` and reported with `say`.
-        """
+        """Returns the latest undamaged checkpoint, if any; renames and reports damaged ones."""
         steps = self.steps()
         for step in steps:
             try:
@@ -216,13 +205,12 @@ class Checkpoints:
 
     def latest_regular(self, count: int) -> list[int]:
         """Returns the steps of the last `count` regular checkpoints, the latest first."""
-        return [step for step in self.steps() if self._is_regular(step)][:count]
-
-    def _is_regular(self, step: int) -> bool:
-        try:
-            return _read_description(self.path(step))["is_regular"]
-        except DamagedCheckpointError:
-            return False
+        regular = []
+        for step in self.steps():
+            with contextlib.suppress(DamagedCheckpointError):
+                if _read_description(self.path(step))["is_regular"]:
+                    regular.append(step)
+        return regular[:count]
 
     def _prune(self, newest: int) -> None:
         """Removes checkpoints that are not needed beside the one of step `newest`."""

@@ -1,10 +1,10 @@
-"""Sections of a recipe as typed, frozen dataclasses, and the recipe that consists of them.
+"""The sections of a recipe, which document its keys, and the recipe that consists of them.
 
-Each section documents its keys. A recipe is checked completely when it is created; `load_recipe`
-reads one from a file. Paths of files are relative to the current directory.
+A recipe is checked when it is created. Paths of files are relative to the current directory.
 """
 
 import dataclasses
+import inspect
 from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -52,37 +52,29 @@ _BLEU_TOKENS = "keras_transformer.metrics.bleu:BLEU_TOKENS"
 _SCHEDULES = "keras_transformer.schedules:SCHEDULES"
 _OPTIMIZERS = "keras_transformer.trainer.optimizers:OPTIMIZERS"
 _LOGGERS = "keras_transformer.trainer.loggers:LOGGERS"
+_EXPORT_FORMATS = "keras_transformer.export.formats:FORMATS"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class DataSection(Section):
+class DataSection(Section, key="data"):
     """Corpora of the training, validation and test examples.
 
     Args:
-        builtin: Name of a registered built-in corpus, which has training, validation and test
-            examples, such as "dates" (dates in many languages) and "recall" (values after their
-            keys, at known distances). Default: null, for the files in `train`.
+        builtin: Registered built-in corpus with training, validation and test examples, such as
+            "dates" (dates in many languages) and "recall" (values after their keys). Default: null.
         builtin_pairs: Number of training pairs of the built-in corpus. Default: 20000.
-        train: One or two files or patterns; for parallel files the source and the target. A
-            ".conllu" source is parsed and can train a model with `tree_positions`.
+        train: One or two files or patterns, such as [train.en, train.de] and [a.conllu, a.en].
         validation: Files of the validation examples. Default: none, and no evaluations.
         test: Test corpora, a mapping from names to files. They are evaluated once, after training.
-        format: Format of the files, one of the registered corpus formats. Default: null, to
-            recognize it by the names of the files.
+        format: Registered corpus format. Default: null, recognized by the names of the files.
         columns: Names of the columns of TSV files. Default: null, for source and target.
-        has_header: Whether the first line of a TSV file has the names of the columns. Default:
-            false.
+        has_header: Whether TSV files begin with the names of the columns. Default: false.
         keys: For JSON lines, a mapping from "source" and "target", or "text", to their keys.
         format_options: Further options of the format. Default: none.
-        on_bad_line: "error" stops at a line that cannot be used; "skip" leaves it out and counts
-            it. Default: "error".
-        encoding_errors: "error" stops at bytes that are not UTF-8; "replace" puts U+FFFD in their
-            place. Default: "error".
-        cache: Directory of the tokenized corpora, to share them between runs. Default: null, for
-            the run directory.
+        on_bad_line: "error" stops at an unusable line; "skip" leaves it out. Default: "error".
+        encoding_errors: Bytes that are not UTF-8: "error", "replace" (U+FFFD). Default: "error".
+        cache: Directory in which runs share tokenized corpora. Default: null, the run directory.
     """
-
-    key = "data"
 
     builtin: str | None = setting(None, or_null(registered(_BUILTIN_CORPORA)))
     builtin_pairs: int = setting(20_000, checks.require_positive_integer)
@@ -106,13 +98,8 @@ class DataSection(Section):
     @property
     def reading_options(self) -> dict[str, Any]:
         """Format and its options, as arguments of `open_corpus` and `find_columns`."""
-        return {
-            "format": self.format,
-            "columns": self.columns,
-            "has_header": self.has_header,
-            "keys": self.keys,
-            **self.format_options,
-        }
+        names = ("format", "columns", "has_header", "keys")
+        return {name: getattr(self, name) for name in names} | dict(self.format_options)
 
     @property
     def corpora(self) -> dict[str, tuple[str, ...]]:
@@ -132,37 +119,27 @@ class DataSection(Section):
                 related=("builtin",),
             )
         if not self.builtin and not self.train:
-            yield UserError(
-                "no training data.",
-                argument="train",
-                related=("builtin",),
-                fix="Name one or two files, or set `data.builtin` to dates.",
-            )
+            fix = "Name one or two files, or set `data.builtin` to dates."
+            yield UserError("no training data.", argument="train", related=("builtin",), fix=fix)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TextSection(Section):
+class TextSection(Section, key="text"):
     """Tokenizer, and how its vocabulary is learned.
 
     Args:
-        tokenizer: Kind of the tokenizer: "sentencepiece", "wordpiece" or "bytes". Default:
-            "sentencepiece".
-        vocabulary_size: Number of ids, special ids included. Default: null, for 8000, or for the
-            fixed size of a tokenizer that has one.
-        shared: Whether source and target share one vocabulary. Default: true, as Vaswani et al.
-            2017.
+        tokenizer: "sentencepiece", "wordpiece" or "bytes". Default: "sentencepiece".
+        vocabulary_size: Number of ids. Default: 8000, or the fixed size of the tokenizer.
+        shared: Whether source and target share one vocabulary. Default: true.
         options: Options of the tokenizer, such as `{model: bpe}`. Default: none.
-        maximum_passages: Maximum number of lines, sampled from the corpus, from which the
-            vocabulary is learned. Default: 200000.
-        sampling: Strength of subword regularization, which segments the training texts at random
-            in each epoch: `alpha` of `SentencePieceTokenizer.sample`. Common values are 0.2 for a
-            unigram model, where lower is more random (Kudo 2018), and 0.1 for a BPE model, where
-            higher is more random (Provilkov et al. 2020). Default: 0, for none.
-        sampled: Texts of a translation that are segmented at random: "source" or "both". Default:
-            "source".
+        maximum_passages: Number of lines, sampled from the corpus, to learn from. Default: 200000.
+        sampling: `alpha` of `SentencePieceTokenizer.sample`, which segments the training texts at
+            random in each epoch. Common values are 0.2 for a unigram model, where lower is more
+            random (Kudo 2018), and 0.1 for a BPE model, where higher is more random (Provilkov et
+            al. 2020). Default: 0, for none.
+        sampled: Texts that are segmented at random: "source" or "both". Default: "source".
     """
 
-    key = "text"
     #: Size of a learned vocabulary by default; that of `keras-transformer data`, too.
     default_size: ClassVar[int] = 8000
 
@@ -183,24 +160,19 @@ class TextSection(Section):
         try:
             size = self._fixed_size()
         except UserError as error:
-            own = {field.name for field in dataclasses.fields(self)}
             if error.argument in (None, "option"):
                 yield error.renamed("options")
             else:
-                names = {name for name in error.arguments if name not in own}
+                names = [name for name in error.arguments if not hasattr(self, name)]
                 yield error.renamed({name: f"options.{name}" for name in names})
             return
         if size is not None and self.vocabulary_size not in (None, size):
             expected = f"{size} for {self.tokenizer!r}"
             yield conflict(self, "vocabulary_size", expected, "tokenizer", fix="Leave it out.")
         if self.sampling and self.tokenizer != "sentencepiece":
-            yield conflict(
-                self,
-                "sampling",
-                f"0 for {self.tokenizer!r}, which has one segmentation of each text",
-                "tokenizer",
-                fix="Or set `text.tokenizer` to sentencepiece.",
-            )
+            expected = f"0 for {self.tokenizer!r}, which has one segmentation of each text"
+            fix = "Or set `text.tokenizer` to sentencepiece."
+            yield conflict(self, "sampling", expected, "tokenizer", fix=fix)
         if self.sampling == 1 and self.options.get("model") == "bpe":
             expected = "below 1 for a BPE model, because without any merge pieces are characters"
             yield conflict(self, "sampling", expected, "options")
@@ -217,8 +189,7 @@ class TextSection(Section):
         )
 
 
-#: Fields of a model's config that a recipe does not set: they follow from its other sections and
-#: from the tokenizer.
+#: Fields of a model's config that follow from other sections of the recipe and from the tokenizer.
 DERIVED: frozenset[str] = frozenset(
     {"vocabulary_size", "target_vocabulary_size", "is_packed"}
     | {f"{field.name}_id" for field in dataclasses.fields(SpecialIds)}
@@ -258,9 +229,8 @@ class ModelSection:
     """Settings of the model.
 
     A recipe gives a `kind` ("transformer", or for translation also "recurrent" or "convolutional"),
-    a `size` ("tiny", "small", "base" or "big"; by default the defaults of the config) and fields of
-    the kind's config, such as `TransformerConfig`, which replace those of the size. The section
-    stores the resulting settings, without the name of the size.
+    a `size` ("tiny", "small", "base" or "big"; default: the defaults of the config) and fields of
+    the kind's config, such as `TransformerConfig`, which replace those of the size.
 
     Args:
         kind: Kind of the model.
@@ -277,11 +247,7 @@ class ModelSection:
 
     @classmethod
     def resolve(cls, values: Mapping[str, Any], task: str, text: TextSection | None) -> Self:
-        """Creates the section from the keys and values of a recipe.
-
-        `text` is the recipe's `TextSection`, or None if that has mistakes. A mistake is raised as a
-        `RecipeError`.
-        """
+        """Creates the section from the keys and values; `text` is None if it has mistakes."""
         values, kinds = dict(values), config_classes(task)
         if text is not None and not text.shared and task == "translation":
             # Two vocabularies cannot share an embedding table, which is the config's default.
@@ -292,13 +258,9 @@ class ModelSection:
             known = _config_fields(kinds[kind])
             for name, value in values.items():
                 if name not in known:
-                    raise UserError(
-                        f"not a setting of a model of the kind {kind!r}, which has "
-                        f"{', '.join(known)}.",
-                        argument=name,
-                        fix="Leave it out, or choose another `model.kind`.",
-                        related=("kind",),
-                    )
+                    problem = f"not a setting of the kind {kind!r}, which has {', '.join(known)}."
+                    fix = "Leave it out, or choose another `model.kind`."
+                    raise UserError(problem, argument=name, related=("kind",), fix=fix)
                 if name.endswith("_options"):
                     checks.require_mapping(name, value)
             values["vocabulary_size"] = 1 if text is None else text.vocabulary_size
@@ -322,19 +284,22 @@ class ModelSection:
         is_packed: bool = False,
         special_ids: SpecialIds | None = None,
     ) -> "ModelConfig":
-        """Returns the config of the model, with the values of the fields in `DERIVED`.
+        """Returns the config of the model.
 
-        Without `target_vocabulary_size`, the vocabulary is shared. `is_packed` tells whether the
-        rows of a language model hold several documents.
+        Args:
+            task: The task of the recipe.
+            vocabulary_size: Number of ids of the source, or of both sides.
+            target_vocabulary_size: That of the target. Default: None, for a shared vocabulary.
+            is_packed: Whether rows of a language model hold several documents. Default False.
+            special_ids: The `SpecialIds` of the tokenizer. Default: those of the config.
         """
         derived: dict[str, Any] = {"vocabulary_size": vocabulary_size}
         if task == "translation":
             derived["target_vocabulary_size"] = target_vocabulary_size
         else:
             derived["is_packed"] = is_packed
-        if special_ids is not None:
-            ids = dataclasses.asdict(special_ids)
-            derived |= {f"{name}_id": number for name, number in ids.items()}
+        for name, number in dataclasses.asdict(special_ids or SpecialIds()).items():
+            derived[f"{name}_id"] = number
         return config_classes(task)[self.kind](**derived, **plain(self.settings))
 
     def to_dictionary(self) -> dict[str, Any]:
@@ -343,24 +308,17 @@ class ModelSection:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class BatchesSection(Section):
+class BatchesSection(Section, key="batches"):
     """Sizes and shapes of batches.
 
     Args:
-        tokens: Maximum number of tokens per batch and side, padding included: rows times the length
-            of the longest sequence. Default: 4096, as fairseq.
-        max_length: Maximum length of a sequence in tokens, end included; the length of packed rows.
-            Default: 256.
-        too_long: "skip" leaves longer examples out, "truncate" cuts them. Packed documents are cut
-            into pieces in any case. Default: "skip".
-        max_buckets: Maximum number of shapes of batches; XLA compiles each shape separately.
-            Default: 20.
+        tokens: Maximum tokens per batch and side, padding included. Default: 4096, as fairseq.
+        max_length: Maximum tokens of a sequence, end included; length of packed rows. Default: 256.
+        too_long: "skip" leaves longer examples out, "truncate" cuts them. Default: "skip".
+        max_buckets: Maximum number of shapes of batches, each compiled by XLA. Default: 20.
         accumulate: Number of batches whose gradients are summed in a step. Default: 1.
-        packed: Whether each row of a language model's batches is filled with several documents.
-            Default: false.
+        packed: Whether a language model's rows are filled with several documents. Default: false.
     """
-
-    key = "batches"
 
     tokens: int = setting(4096, checks.require_positive_integer)
     max_length: int = setting(256, checks.require_integer, minimum=2)
@@ -375,48 +333,38 @@ class BatchesSection(Section):
             yield conflict(self, "tokens", expected, "max_length")
 
 
-#: Name of the learning rate that does not change, which is a number and no schedule.
+#: Name of the learning rate that does not change, which is no registered schedule.
 CONSTANT = "constant"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TrainingSection(Section):
+class TrainingSection(Section, key="training"):
     """Length of the training and computation of its steps. Defaults: Vaswani et al. 2017, §5.3-5.4.
 
     Args:
-        steps: Number of steps. Either this or `epochs` must be given.
+        steps: Number of steps. Either this or `epochs` is required.
         epochs: Number of passes over the training corpus.
         optimizer: One of the registered optimizers, such as "adam" and "adamw". Default: "adam".
         optimizer_options: Hyperparameters of the optimizer, such as `{beta_2: 0.95}`. Default:
             those of the optimizer; for "adam" beta_1 0.9, beta_2 0.98 and epsilon 1e-9.
         clip_norm: Maximum global norm of the gradients. Default: null, for no clipping.
-        schedule: Learning rate schedule: "constant", or one of the registered schedules, such as
-            "inverse_square_root", "cosine" and "linear". Default: "inverse_square_root".
+        schedule: "constant", or a registered schedule. Default: "inverse_square_root".
         schedule_options: Further options of the schedule. Default: none.
         learning_rate: Highest learning rate. Default: null, for the default of the schedule;
             "inverse_square_root" has (hidden_dim · warmup_steps)^-0.5, as the paper.
-        warmup_steps: Number of steps in which the learning rate rises linearly. Default: 4000.
-            "constant" has no warm-up.
+        warmup_steps: Number of steps in which the rate rises, if not "constant". Default: 4000.
         final_rate: Learning rate at the end, for schedules that have an end. Default: 0.
         label_smoothing: Share of the probability that is spread over all tokens. Default: 0.1.
         r_drop_alpha: Weight α of R-Drop (Liang et al. 2021, "R-Drop: Regularized Dropout for Neural
-            Networks", who use 5): each batch is predicted twice with different dropout, and the
-            difference of the predictions is added to the loss. A step takes more than twice the
-            time. Default: 0, for none.
-        precision: "float32", "mixed_bfloat16", or "mixed_float16" with loss scaling. Default:
-            "float32".
-        xla: Whether XLA compiles the training step, which is faster on GPUs; compiling takes some
-            seconds for each shape of batches. Default: false.
+            Networks", who use 5). Steps take more than twice as long. Default: 0, for none.
+        precision: "float32", "mixed_bfloat16", or "mixed_float16". Default: "float32".
+        xla: Whether XLA compiles the step, once for each shape of batches. Default: false.
         ema: Momentum of the exponential moving average of the weights. Default: 0, for none.
-        deterministic: Whether the same recipe gives bit-identical weights; slower on GPUs.
-            Default: true.
+        deterministic: Whether weights are reproducible bit for bit; slower on GPUs. Default: true.
         distribution: "none", "mirrored" (all GPUs of this machine), "multi_worker" (the workers in
             TF_CONFIG), or "auto" (chosen by what is available). Default: "auto".
-        loggers: Registered loggers that receive metrics, texts and images. Default: [jsonl,
-            tensorboard].
+        loggers: Registered loggers. Default: [jsonl, tensorboard].
     """
-
-    key = "training"
 
     steps: int | None = setting(None, or_null(checks.require_positive_integer))
     epochs: int | None = setting(None, or_null(checks.require_positive_integer))
@@ -456,7 +404,9 @@ class TrainingSection(Section):
     ) -> "float | keras.optimizers.schedules.LearningRateSchedule":
         """Returns the learning rate, a number or a schedule of Keras.
 
-        A default rate depends on the size of the hidden states; some schedules end with the steps.
+        Args:
+            hidden_dim: Size of the hidden states, on which the default rate depends.
+            total_steps: Number of training steps, with which some schedules end.
         """
         options = self.schedule_options
         if self.schedule == CONSTANT:
@@ -534,28 +484,26 @@ def _require_search(name: str, value: Any) -> dict[str, Any]:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class EvaluationSection(Section):
+class EvaluationSection(Section, key="evaluation"):
     """Evaluation of the model during and after training.
 
     Args:
         every: Number of steps between evaluations. Default: 1000.
-        sentences: Number of validation sentences that are translated for the text metrics in each
-            evaluation; a language model has none. Default: 500.
+        sentences: Number of validation sentences to translate in each evaluation. Default: 500.
+        metrics: Text metrics of evaluations and tests, such as [bleu, chrf]. Default: null, for all
+            that are registered.
         search: Fields of `SearchSettings`, also for the exported model. Default: 4 beams and a
             length penalty of 0.6, as Vaswani et al. 2017, §6.1.
-        patience: Number of evaluations without improvement after which training stops. Default:
-            null, for no early stopping.
-        metric: Metric by which the best evaluation is chosen: "loss" or one of the registered text
-            metrics, such as "bleu" and "chrf". Default: "loss".
+        patience: Number of evaluations without improvement that end training. Default: null.
+        metric: Metric of the best evaluation: "loss" or a text metric. Default: "loss".
         bleu_tokens: Tokens that BLEU counts, by sacrebleu's names: "13a" for raw text, "none" for
             text that is tokenized already; also "intl", "zh" and "char". Default: "13a".
         show: Number of translations that are shown after training. Default: 12.
     """
 
-    key = "evaluation"
-
     every: int = setting(1000, checks.require_positive_integer)
     sentences: int = setting(500, checks.require_integer, minimum=0)
+    metrics: tuple[str, ...] | None = setting(None, or_null(list_of(registered(_METRICS))))
     search: Mapping[str, Any] = setting({}, _require_search)
     patience: int | None = setting(None, or_null(checks.require_positive_integer))
     metric: str = setting("loss", registered(_METRICS, "loss"))
@@ -571,22 +519,22 @@ class EvaluationSection(Section):
     def conflicts(self) -> Iterator[UserError]:
         if self.metric != "loss" and not self.sentences:
             yield conflict(self, "sentences", f"at least 1 for metric={self.metric!r}", "metric")
+        if self.metrics is not None and self.metric not in ("loss", *self.metrics):
+            expected = f"a list with {self.metric!r}, by which the best evaluation is chosen"
+            yield conflict(self, "metrics", expected, "metric")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class CheckpointsSection(Section):
+class CheckpointsSection(Section, key="checkpoints"):
     """Checkpoints, and the weights that become the model.
 
     Args:
         every: Number of steps between checkpoints. Default: 1000.
-        keep: Number of checkpoints that are kept, the latest ones. Default: 5.
-        average: Number of checkpoints whose weights are averaged, the latest ones. Default: 5, as
-            Vaswani et al. 2017, §6.1.
+        keep: Number of the latest checkpoints to keep. Default: 5.
+        average: Number of the latest checkpoints to average. Default: 5, as Vaswani et al. 2017.
         final: Weights of the trained model: "average", "last", "best" (by `evaluation.metric`), or
             "ema" (the moving average of `training.ema`). Default: "average".
     """
-
-    key = "checkpoints"
 
     every: int = setting(1000, checks.require_positive_integer)
     keep: int = setting(5, checks.require_positive_integer)
@@ -600,7 +548,7 @@ class CheckpointsSection(Section):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TensorboardSection(Section):
+class TensorboardSection(Section, key="tensorboard"):
     """Content of the logs.
 
     Args:
@@ -608,12 +556,9 @@ class TensorboardSection(Section):
         attention: Number of examples whose attention maps are drawn in each evaluation. Default: 2.
         samples: Number of translations in the table of each evaluation. Default: 10.
         projector: Whether the embeddings are written for the projector. Default: true.
-        histograms: Whether histograms of the weights are written, which take much space. Default:
-            false.
+        histograms: Whether to write histograms of the weights, which are large. Default: false.
         profile: First and last step that are profiled, such as [100, 110]. Default: null, for none.
     """
-
-    key = "tensorboard"
 
     every: int = setting(50, checks.require_positive_integer)
     attention: int = setting(2, checks.require_integer, minimum=0)
@@ -624,22 +569,31 @@ class TensorboardSection(Section):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ExportSection(Section):
-    """Export of the trained model as a SavedModel.
+class ExportSection(Section, key="export"):
+    """Export of the trained model.
 
     Args:
-        to: Directory of all exported models: the next version is written to
-            DIR/<name>/<version>. Default: null, for the run directory.
-        weights: Data type in which the weights are stored: "float32", "float16" or "bfloat16".
-            Default: "float32".
+        to: Directory for exports, as DIR/<name>/<version>. Default: null, in the run directory.
+        format: Registered export format. Default: "saved_model".
+        weights: Type of stored weights: "float32", "float16" or "bfloat16". Default: "float32".
         enabled: Whether the model is exported. Default: true.
     """
 
-    key = "export"
-
     to: str | None = setting(None, or_null(checks.require_text))
+    # The registry imports TensorFlow, without which the default is valid.
+    format: str = setting("saved_model", registered(_EXPORT_FORMATS, "saved_model"))
     weights: str = setting("float32", one_of("float32", "float16", "bfloat16"))
     enabled: bool = setting(True, checks.require_boolean)
+
+    def settings(self) -> dict[str, Any]:
+        """Returns the settings of the format that differ from its defaults."""
+        return {} if self.weights == "float32" else {"weights": self.weights}
+
+    def conflicts(self) -> Iterator[UserError]:
+        if self.settings() and self.format != "saved_model":
+            kind = load_registry(_EXPORT_FORMATS)[self.format]
+            if "weights" not in inspect.signature(kind).parameters:
+                yield conflict(self, "weights", f"'float32' for {self.format!r}", "format")
 
 
 #: All sections but `model`, whose keys depend on the task.
@@ -679,7 +633,7 @@ class Recipe:
         evaluation: Evaluation during and after training.
         checkpoints: Checkpoints, and the weights that become the model.
         tensorboard: Content of the logs.
-        export: Export as a SavedModel.
+        export: Export of the trained model.
 
     Raises:
         RecipeError: With all mistakes.
@@ -756,7 +710,7 @@ class Recipe:
 def _known_values(
     dictionary: Mapping[str, Any], task: str | None, mistakes: list[UserError]
 ) -> dict[str, dict[str, Any]]:
-    """Returns the known keys and values of each section, and adds all others to `mistakes`."""
+    """Returns the known keys and values of each section; all others are added to `mistakes`."""
     known = {"": [field.name for field in dataclasses.fields(Recipe)]}
     for section, kind in PLAIN_SECTIONS.items():
         known[section] = [field.name for field in dataclasses.fields(kind)]

@@ -26,10 +26,10 @@ class Distribution:
     """The `tf.distribute` strategy of a run, or None, and the number of this worker, from 0.
 
     Args:
-        kind: String. "none": one device. "mirrored": all GPUs of this machine (without GPUs, all
-            logical CPUs, for tests). "multi_worker": all workers named by the environment variable
-            `TF_CONFIG`, as Kubeflow's TFJob, Vertex AI and others set it. "auto": "multi_worker" if
-            `TF_CONFIG` names several workers, "mirrored" if there are several GPUs, else "none".
+        kind: String. "none": one device. "mirrored": all GPUs of this machine, or all logical CPUs.
+            "multi_worker": all workers named by the environment variable `TF_CONFIG`, which TFJob,
+            Vertex AI and others set. "auto": "multi_worker" if it names several workers, "mirrored"
+            if there are several GPUs, else "none".
     """
 
     def __init__(self, kind: str) -> None:
@@ -39,11 +39,9 @@ class Distribution:
             gpus = len(tf.config.list_physical_devices("GPU"))
             kind = "multi_worker" if len(cluster) > 1 else "mirrored" if gpus > 1 else "none"
         if kind == "multi_worker" and not cluster:
-            raise UserError(
-                "`training.distribution` is multi_worker, but the environment variable TF_CONFIG "
-                "names no workers.",
-                fix="Set it on each worker, or choose another distribution.",
-            )
+            problem = "`training.distribution` is multi_worker, but TF_CONFIG names no workers."
+            fix = "Set this environment variable on each worker, or choose another distribution."
+            raise UserError(problem, fix=fix)
         self.kind: str = kind
         self.strategy: tf.distribute.Strategy | None = None
         self.worker: int = 0
@@ -106,10 +104,9 @@ class Distribution:
                 value if context.replica_id_in_sync_group % local == 0 else 0.0, tf.float32
             )
         )
-        add = self._sum
-        if add is None:
-            add = tf.function(lambda number: strategy.run(add_up, (number,)), autograph=False)
-            self._sum = add
+        self._sum = add = self._sum or tf.function(
+            lambda number: strategy.run(add_up, (number,)), autograph=False
+        )
         return float(strategy.experimental_local_results(add(numbers))[0])
 
     def describe(self) -> str:
@@ -132,22 +129,20 @@ def _join_workers() -> tf.distribute.Strategy:
         # TensorFlow has no error type of its own for this.
         if "at program startup" not in str(error):
             raise
-        raise UserError(
-            "TensorFlow has been used in this process and can no longer join other workers.",
-            fix="Train before anything else, or in a process of its own.",
-        ) from error
+        problem = "TensorFlow has been used in this process and can no longer join other workers."
+        fix = "Train before anything else, or in a process of its own."
+        raise UserError(problem, fix=fix) from error
     if handler is not None and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, handler)
     return strategy
 
 
-def _cluster() -> list[tuple[str, int]]:
+def _cluster() -> list[tuple[str, str]]:
     """Returns type and index of each worker in `TF_CONFIG`."""
     try:
-        config = json.loads(os.environ.get("TF_CONFIG") or "{}")
-        cluster = config.get("cluster", {})
-        kinds = ("chief", "worker")
-        return [(kind, index) for kind in kinds for index in range(len(cluster.get(kind, ())))]
+        cluster = json.loads(os.environ.get("TF_CONFIG") or "{}").get("cluster", {})
+        counts = {kind: len(cluster.get(kind, ())) for kind in ("chief", "worker")}
+        return [(kind, str(index)) for kind, count in counts.items() for index in range(count)]
     except (ValueError, AttributeError, TypeError) as error:
         raise UserError(
             f"The environment variable TF_CONFIG does not describe a cluster ({error}).",
@@ -155,12 +150,12 @@ def _cluster() -> list[tuple[str, int]]:
         ) from error
 
 
-def _number_of_this(cluster: list[tuple[str, int]]) -> int:
+def _number_of_this(cluster: list[tuple[str, str]]) -> int:
     task = json.loads(os.environ["TF_CONFIG"]).get("task")
-    role = (task.get("type"), str(task.get("index"))) if isinstance(task, dict) else None
-    for number, (kind, index) in enumerate(cluster):
-        if role == (kind, str(index)):
-            return number
+    if isinstance(task, dict):
+        role = (str(task.get("type")), str(task.get("index")))
+        if role in cluster:
+            return cluster.index(role)
     raise UserError(
         "The environment variable TF_CONFIG must have a 'task' that is a worker of its 'cluster', "
         f'such as {{"type": "worker", "index": 0}}; got {task!r}.'

@@ -10,12 +10,7 @@ _Base: Any = keras.optimizers.Adam if TYPE_CHECKING else object
 
 
 class _FusedStep(_Base):
-    """Mixin that updates a variable with one TensorFlow operation instead of a dozen.
-
-    The formula is that of Keras (Kingma and Ba 2015, "Adam: A Method for Stochastic Optimization",
-    the more efficient order at the end of section 2), in one pass over gradient, moments and
-    variable instead of ten.
-    """
+    """Mixin that updates a variable with one TensorFlow operation, by the formula of Keras."""
 
     def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
         # Only Keras' own implementation finds moments that are mirrored over replicas.

@@ -36,20 +36,14 @@ from keras_transformer.trainer.section import in_section
 
 @dataclasses.dataclass(frozen=True)
 class PreparedData:
-    """Everything that a training reads; sources are CoNLL-U if the model reads trees.
-
-    Attributes:
-        tokenizers: The tokenizers; those of a language model are the same.
-        batches: Training batches.
-        validation_batches: Batches of the validation corpus, or None.
-        validation_texts: First validation examples, as many as are translated or drawn.
-        tests: Examples of each test corpus by name.
-    """
+    """Everything that a training reads; sources are CoNLL-U if the model reads trees."""
 
     tokenizers: TokenizerPair
     batches: Batches
     validation_batches: Batches | None
+    #: The first validation examples, as many as are translated or drawn.
     validation_texts: list[tuple[str, ...]]
+    #: Examples of each test corpus by name.
     tests: dict[str, list[tuple[str, ...]]]
 
     def fingerprints(self) -> dict[str, Any]:
@@ -58,7 +52,7 @@ class PreparedData:
         return {name: each.fingerprint() for name, each in batches.items() if each is not None}
 
 
-class Corpora(CorpusSplits):
+class Corpora(CorpusSplits[Corpus]):
     """The corpora of a recipe."""
 
     @classmethod
@@ -191,9 +185,8 @@ def _make_batches(
 ) -> Batches:
     section, text = recipe.batches, recipe.text
     if section.packed:
-        return PackedBatches(
-            cache, row_length=section.max_length, tokens=section.tokens, seed=recipe.seed
-        )
+        options = {"row_length": section.max_length, "tokens": section.tokens}
+        return PackedBatches(cache, **options, seed=recipe.seed)
     samplers = {}
     if is_training and text.sampling:
         samplers = {

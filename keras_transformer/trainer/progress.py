@@ -28,14 +28,8 @@ Clock = Callable[[], float]
 class TrainingReport:
     """Base of all reports, which shows nothing.
 
-    A training calls these methods in this order: `stage` for each piece of work before the first
-    step, `begin`, then `update` and `busy` in turn, and `end`. A training that fails or is stopped
-    does not call `end`. `say` may be called at any time and from any thread.
-
-    >>> with TrainingReport() as report:
-    ...     report.stage("Building the model")
-    ...     report.begin("CPU, float32", first_step=0, total_steps=100, epoch_steps=50)
-    ...     report.update(10, {"loss": 2.5})
+    A training calls `stage` for each piece of work before the first step, `begin`, then `update`
+    and `busy` in turn, and `end` if it succeeds; and `say` at any time and from any thread.
     """
 
     def __enter__(self) -> Self:
@@ -89,15 +83,7 @@ def make_report(stream: TextIO, results: TextIO | None = None) -> TrainingReport
 
 
 class ForgivingStream:
-    """Stream wrapper that ignores write errors and replaces characters that cannot be encoded.
-
-    A training continues if the terminal is gone, a pipe has no reader, or the disk is full.
-
-    >>> import io
-    >>> stream = io.StringIO()
-    >>> stream.close()
-    >>> ForgivingStream(stream).write("to a closed stream")
-    """
+    """Stream wrapper that ignores write errors and replaces characters that cannot be encoded."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -126,35 +112,32 @@ class ForgivingStream:
         return False
 
 
-class TrainingPace(Pace):
-    """Step, epoch and time left of a training."""
+class StreamReport(TrainingReport):
+    """Base of the reports that write to streams.
 
-    def __init__(self, first_step: int, total_steps: int, epoch_steps: float, clock: Clock) -> None:
-        super().__init__(total_steps, first_step, clock)
-        self._epoch_steps = epoch_steps
-        self.epochs: int = max(1, math.ceil(total_steps / epoch_steps))
-
-    @property
-    def epoch(self) -> int:
-        """Number of the epoch of the last step, from 1."""
-        return max(1, math.ceil(self.done / self._epoch_steps))
-
-
-class _StreamReport(TrainingReport):
-    """Base of the reports that write to streams."""
+    Args:
+        stream: Stream for the progress.
+        results: Stream for the summary. Default: the same stream.
+        clock: Function that returns seconds. Default: `time.monotonic`.
+    """
 
     def __init__(
         self, stream: TextIO, results: TextIO | None = None, clock: Clock = time.monotonic
     ) -> None:
         self._stream = cast(TextIO, ForgivingStream(stream))
-        forgiving = None if results is None else ForgivingStream(results)
-        self._results = self._stream if forgiving is None else cast(TextIO, forgiving)
+        self._results = cast(TextIO, ForgivingStream(results or stream))
         self._clock = clock
-        self._pace = TrainingPace(0, 1, 1.0, clock)  # until training begins
+        self._pace = Pace(1, 0, clock)  # until training begins
+        self._epoch_steps = 1.0
 
     def begin(self, headline: str, first_step: int, total_steps: int, epoch_steps: float) -> None:
         self.say(headline)
-        self._pace = TrainingPace(first_step, total_steps, epoch_steps, self._clock)
+        self._pace = Pace(total_steps, first_step, self._clock)
+        self._epoch_steps = epoch_steps
+
+    def _epoch(self, step: float) -> int:
+        """Returns the number of the epoch of a step, from 1."""
+        return max(1, math.ceil(step / self._epoch_steps))
 
     def say(self, text: str) -> None:
         for line in text.splitlines():
@@ -174,13 +157,8 @@ _SECONDS_BETWEEN_LINES = 10
 _PLAIN_METRICS = ("loss", "accuracy", "tokens_per_second")
 
 
-class PlainReport(_StreamReport):
+class PlainReport(StreamReport):
     """Report in lines: one for each stage, for steps every ten seconds, and for each message.
-
-    Args:
-        stream: Stream for the lines.
-        results: Stream for the summary. Default: the same stream.
-        clock: Function that returns seconds. Default: `time.monotonic`.
 
     >>> import sys
     >>> report = PlainReport(sys.stdout)
@@ -207,7 +185,7 @@ class PlainReport(_StreamReport):
         left = pace.seconds_left()
         parts = [
             f"step {step:,} of {pace.total:,}",
-            f"epoch {pace.epoch:,} of {pace.epochs:,}",
+            f"epoch {self._epoch(step):,} of {self._epoch(pace.total):,}",
             *(metric_phrase(name, logs[name]) for name in _PLAIN_METRICS if name in logs),
             *([] if left is None else [f"{countdown(left)} left"]),
         ]
@@ -252,15 +230,10 @@ class Activity:
     total: int | None = None
 
 
-class TerminalReport(_StreamReport):
+class TerminalReport(StreamReport):
     """Report with a spinner for stages, and a bar with metrics and time left for steps.
 
     Colors are left out if the environment has NO_COLOR.
-
-    Args:
-        stream: The terminal.
-        results: Stream for the summary. Default: the same terminal.
-        clock: Function that returns seconds. Default: `time.monotonic`.
     """
 
     def __init__(
@@ -274,13 +247,8 @@ class TerminalReport(_StreamReport):
         self._is_unicode = self._console.encoding.lower().startswith("utf")
         self._spinner = Spinner("dots" if self._is_unicode else "line")
         # It redraws the report itself, a line at the bottom, several times a second.
-        self._live = Live(
-            self,
-            console=self._console,
-            transient=True,
-            redirect_stdout=False,
-            redirect_stderr=False,
-        )
+        redirect: Any = {"redirect_stdout": False, "redirect_stderr": False}
+        self._live = Live(self, console=self._console, transient=True, **redirect)
 
     def stage(self, text: str) -> None:
         self._finish_stage()
@@ -327,25 +295,24 @@ class TerminalReport(_StreamReport):
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Any]:
         activity = self._activity  # read once, because another thread may change it
         if self._is_training:
-            cells = self._training_cells(self._pace, activity, options.max_width)
+            cells = self._training_cells(activity, options.max_width)
         elif activity is not None:
             cells = self._activity_cells(activity, options.max_width)
         else:
             return
         ratios = [1 if isinstance(cell, ProgressBar) else None for cell in cells]
         grid = Table.grid(padding=(0, 2, 0, 0), expand=any(ratios))
-        # The margin leaves room for the ^C that a terminal writes: a line that wraps could not be
-        # erased.
+        # With room for the ^C that a terminal writes: a line that wraps could not be erased.
         grid.width = options.max_width - _MARGIN if any(ratios) else None
         for ratio in ratios:
             grid.add_column(no_wrap=True, overflow="ellipsis", ratio=ratio)
         grid.add_row(*cells)
         yield grid
 
-    def _training_cells(
-        self, pace: TrainingPace, activity: Activity | None, width: int
-    ) -> list[RenderableType]:
-        cells: list[RenderableType] = [Text(f"epoch {pace.epoch:,}/{pace.epochs:,}")]
+    def _training_cells(self, activity: Activity | None, width: int) -> list[RenderableType]:
+        pace = self._pace
+        epoch, epochs = self._epoch(pace.done), self._epoch(pace.total)
+        cells: list[RenderableType] = [Text(f"epoch {epoch:,}/{epochs:,}")]
         if width >= _COLUMNS_FOR_BAR:
             cells.append(ProgressBar(total=pace.total, completed=pace.done))
         cells.append(Text(f"{pace.done:,}/{pace.total:,}"))

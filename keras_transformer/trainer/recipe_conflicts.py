@@ -26,30 +26,21 @@ def conflicts(recipe: "Recipe") -> Iterator[UserError]:
     config = recipe.model.make_config(recipe.task, vocabulary_size=1)
     for field, limit in config.length_limits().items():
         if limit < length:
-            yield ArgumentError(
-                "model.max_length",
-                f"at least batches.max_length={length} for model.{field}="
-                f"{getattr(config, field)!r}",
-                limit,
-                related=("batches.max_length", f"model.{field}"),
-            )
+            expected = f"at least batches.max_length={length} for model.{field}="
+            expected += repr(getattr(config, field))
+            related = ("batches.max_length", f"model.{field}")
+            yield ArgumentError("model.max_length", expected, limit, related=related)
     if recipe.checkpoints.final == "ema" and not recipe.training.ema:
         expected = "above 0, such as 0.999, for checkpoints.final='ema'"
         yield conflict(recipe, "training.ema", expected, "checkpoints.final")
     rates = [rate for name, rate in recipe.model.settings.items() if name.endswith("dropout")]
     if recipe.training.r_drop_alpha and not any(rates):
-        yield ArgumentError(
-            "model.dropout",
-            "above 0 for training.r_drop_alpha, which compares two predictions that differ by "
-            "dropout",
-            0.0,
-            related=("training.r_drop_alpha",),
-        )
+        expected = "above 0 for training.r_drop_alpha, which compares two predictions with dropout"
+        yield ArgumentError("model.dropout", expected, 0.0, related=("training.r_drop_alpha",))
     profile, steps = recipe.tensorboard.profile, recipe.training.steps
     if profile is not None and steps is not None and profile[1] > steps:
-        yield conflict(
-            recipe, "tensorboard.profile", f"within training.steps={steps}", "training.steps"
-        )
+        expected = f"within training.steps={steps}"
+        yield conflict(recipe, "tensorboard.profile", expected, "training.steps")
 
 
 def _conflicts_of_corpora(recipe: "Recipe") -> Iterator[UserError]:
@@ -58,13 +49,8 @@ def _conflicts_of_corpora(recipe: "Recipe") -> Iterator[UserError]:
 
     task = recipe.task
     if recipe.data.builtin and task != "translation":
-        yield conflict(
-            recipe,
-            "data.builtin",
-            f"null for the task {task!r}, because the built-in corpora have pairs",
-            "task",
-            fix="Name files in `data.train`.",
-        )
+        expected = f"null for the task {task!r}, because the built-in corpora have pairs"
+        yield conflict(recipe, "data.builtin", expected, "task", fix="Name files in `data.train`.")
     for key, files in recipe.data.corpora.items():
         try:
             columns = find_columns(files, **recipe.data.reading_options)
@@ -92,6 +78,8 @@ def _conflicts_of_corpora(recipe: "Recipe") -> Iterator[UserError]:
 
 def _conflicts_of_trees(data: "DataSection") -> Iterator[UserError]:
     """Yields the first corpus without dependency trees, for a model that reads them."""
+    from keras_transformer.data.corpora import guess_format
+
     if data.builtin:
         yield UserError(
             f"needs parsed sources, which the built-in corpus {data.builtin!r} does not have.",
@@ -100,11 +88,14 @@ def _conflicts_of_trees(data: "DataSection") -> Iterator[UserError]:
             fix="Name CoNLL-U files in `data.train`, or set `model.tree_positions` to none.",
         )
     for key, files in data.corpora.items():
-        if not _is_parsed(data, files):
+        try:
+            is_parsed = (data.format or guess_format(files)) == "conllu"
+        except UserError:  # reported by `_conflicts_of_corpora`
+            continue
+        if not is_parsed:
             yield ArgumentError(
                 f"data.{key}",
-                "files with parsed sources, such as [train.conllu, train.en], for "
-                "model.tree_positions",
+                "parsed sources, as [train.conllu, train.en] has, for model.tree_positions",
                 ", ".join(files),
                 related=("model.tree_positions",),
                 fix="Set `data.format` to conllu, or `model.tree_positions` to none.",
@@ -112,26 +103,12 @@ def _conflicts_of_trees(data: "DataSection") -> Iterator[UserError]:
             return
 
 
-def _is_parsed(data: "DataSection", files: tuple[str, ...]) -> bool:
-    from keras_transformer.data.corpora import guess_format
-
-    try:
-        return (data.format or guess_format(files)) == "conllu"
-    except UserError:  # reported by `_conflicts_of_corpora`
-        return True
-
-
 def _conflicts_of_translation(recipe: "Recipe") -> Iterator[UserError]:
     if recipe.model.reads_trees:
         yield from _conflicts_of_trees(recipe.data)
     if not recipe.text.shared and recipe.model.settings["share_embeddings"] == "all":
-        yield ArgumentError(
-            "model.share_embeddings",
-            "'target' or 'none' with text.shared=false, because two vocabularies cannot share an "
-            "embedding table",
-            "all",
-            related=("text.shared",),
-        )
+        expected = "'target' or 'none' with text.shared=false, which gives two vocabularies"
+        yield ArgumentError("model.share_embeddings", expected, "all", related=("text.shared",))
     if recipe.batches.packed:
         yield conflict(recipe, "batches.packed", "false for the task 'translation'", "task")
 
@@ -144,40 +121,27 @@ def _conflicts_of_language_model(recipe: "Recipe") -> Iterator[UserError]:
         try:
             recipe.model.make_config(recipe.task, vocabulary_size=1, is_packed=True)
         except UserError as error:
-            yield UserError(
-                f"not possible with this model: {error}",
-                argument="batches.packed",
-                related=("model.attention",),
-            )
+            problem, related = f"not possible with this model: {error}", ("model.attention",)
+            yield UserError(problem, argument="batches.packed", related=related)
     if recipe.batches.packed and recipe.text.sampling:
-        yield conflict(
-            recipe,
-            "text.sampling",
-            "0 for packed rows, whose lengths are fixed",
-            "batches.packed",
-            fix="Or set `batches.packed` to false.",
-        )
+        expected, fix = "0 for rows of a fixed length", "Or set `batches.packed` to false."
+        yield conflict(recipe, "text.sampling", expected, "batches.packed", fix=fix)
     if recipe.data.test:
-        yield conflict(
-            recipe,
-            "data.test",
-            f"left out for {task}, because tests compare translations with references",
-            "task",
-            fix="Name the files in `data.validation`.",
-        )
+        expected = f"left out for {task}, because tests compare translations with references"
+        fix = "Name the files in `data.validation`."
+        yield conflict(recipe, "data.test", expected, "task", fix=fix)
     if recipe.evaluation.metric != "loss":
-        yield conflict(
-            recipe, "evaluation.metric", f"'loss' for {task}, which has no references", "task"
-        )
+        expected = f"'loss' for {task}, which has no references"
+        yield conflict(recipe, "evaluation.metric", expected, "task")
 
 
 def _conflicts_without_validation(recipe: "Recipe") -> Iterator[UserError]:
     evaluation, final = recipe.evaluation, recipe.checkpoints.final
-    for key, value, is_needed in (
-        ("evaluation.patience", evaluation.patience, evaluation.patience is not None),
-        ("evaluation.metric", evaluation.metric, evaluation.metric != "loss"),
-        ("checkpoints.final", final, final == "best"),
+    for key, value, is_allowed in (
+        ("evaluation.patience", evaluation.patience, evaluation.patience is None),
+        ("evaluation.metric", evaluation.metric, evaluation.metric == "loss"),
+        ("checkpoints.final", final, final != "best"),
     ):
-        if is_needed:
+        if not is_allowed:
             fix = "Name files in `data.validation`."
             yield UserError(f"{value!r} needs validation data.", argument=key, fix=fix)

@@ -45,9 +45,8 @@ class RecipeError(UserError):
 
     def __str__(self) -> str:
         lines = [str(mistake) for mistake in self.mistakes]
-        if len(lines) == 1:
-            return lines[0]
-        return "\n  ".join([f"{shown(self.origin)} has {len(lines)} mistakes:", *lines])
+        title = f"{shown(self.origin)} has {len(lines)} mistakes:"
+        return lines[0] if len(lines) == 1 else "\n  ".join([title, *lines])
 
 
 #: Keys of a recipe by the names that other programs give them.
@@ -76,7 +75,7 @@ NAMES_ELSEWHERE: dict[str, str] = {
 def unknown_key(section: str, key: str, known: Mapping[str, Sequence[str]]) -> UserError:
     """Returns the mistake of a key that does not exist, with the most similar key if there is one.
 
-    `known` has the keys of each section; the section of the top level is "".
+    `known` has the keys of each section; the top level is the section "".
 
     >>> print(unknown_key("training", "stepz", {"training": ["steps", "epochs"]}))
     `training.stepz`: unknown key. Did you mean `training.steps`?
@@ -95,10 +94,8 @@ def unknown_key(section: str, key: str, known: Mapping[str, Sequence[str]]) -> U
 
 def _nearest(section: str, key: str, known: Mapping[str, Sequence[str]]) -> str | None:
     """Returns the dotted key of that name in another section, else the most similar one."""
-    everywhere: dict[str, str] = {}
-    for place, names in known.items():
-        for name in names:
-            everywhere.setdefault(name, _dotted(place, name))
+    places = reversed(list(known))  # the first place of a name counts
+    everywhere = {name: _dotted(place, name) for place in places for name in known[place]}
     if key in everywhere:
         return everywhere[key]
     here = {name: _dotted(section, name) for name in known[section]}
@@ -133,20 +130,17 @@ class YamlError(UserError):
 
     def __init__(self, problem: str, line: int, column: int, fix: str | None = None) -> None:
         super().__init__(problem, fix=fix)
-        self.line = line
-        self.column = column
+        self.line, self.column = line, column
 
     @classmethod
     def at_mark(cls, mark: Any, problem: str, fix: str | None = None) -> Self:
-        """Returns the error at a mark of the parser."""
         return cls(problem, mark.line + 1, mark.column + 1, fix)
 
 
 def read_yaml(text: str) -> tuple[Any, dict[str, int]]:
-    """Returns the value in a text, and the line of each dotted key.
+    """Returns the value in a text, None if it is empty, and the line of each dotted key.
 
-    The value of an empty text is None. Anchors, aliases, tags, duplicate keys and a second document
-    are a `YamlError`.
+    Anchors, aliases, tags, duplicate keys and a second document are a `YamlError`.
 
     >>> read_yaml("training:\\n  learning_rate: 1e-3\\n  xla: no\\n")
     ({'training': {'learning_rate': 0.001, 'xla': 'no'}},
@@ -179,17 +173,12 @@ class _StrictComposer(Composer):
         is_alias = isinstance(event, AliasEvent)
         if is_alias or event.anchor is not None:
             sign = "*" if is_alias else "&"
-            raise YamlError.at_mark(
-                event.start_mark,
-                f"{sign}{event.anchor}: anchors and aliases are not allowed.",
-                fix="Write the value out; text that starts with & or * must be in quotes.",
-            )
+            problem = f"{sign}{event.anchor}: anchors and aliases are not allowed."
+            fix = "Write the value out; text that starts with & or * must be in quotes."
+            raise YamlError.at_mark(event.start_mark, problem, fix)
         if event.ctag is not None:
-            raise YamlError.at_mark(
-                event.start_mark,
-                f"{event.ctag}: tags are not allowed.",
-                fix="Leave it out; text that starts with ! must be in quotes.",
-            )
+            fix = "Leave it out; text that starts with ! must be in quotes."
+            raise YamlError.at_mark(event.start_mark, f"{event.ctag}: tags are not allowed.", fix)
         return super().compose_node(parent, index)
 
 
@@ -219,8 +208,7 @@ def _scalar(node: ScalarNode) -> Any:
         return text
     if _INTEGER.fullmatch(text):
         if len(text) > _MAX_DIGITS:
-            problem = f"a number of {len(text)} digits is too long."
-            raise YamlError.at_mark(node.start_mark, problem)
+            raise YamlError.at_mark(node.start_mark, f"a number of {len(text)} digits is too long.")
         return int(text)
     if _FLOAT.fullmatch(text):
         return float(re.sub(r"\.(?=[iInN])", "", text))  # Python reads inf and nan without a point
@@ -295,11 +283,7 @@ class Override(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Returns the override in a text; its value is read as in a file.
-
-        >>> Override.parse("training.xla=no")
-        Override(key='training.xla', value='no', where='--set training.xla=no')
-        """
+        """Returns the override in a text; its value is read as in a file."""
         where = f"--set {text}"
         key, equals, value = text.partition("=")
         if not equals or not all(key.split(".")):
@@ -311,10 +295,7 @@ class Override(NamedTuple):
 
 
 class RecipeFile:
-    """Keys and values of a recipe file, some of them replaced, with the place of each.
-
-    If the text is not a mapping in YAML, a `UserError` has the path, line and column.
-    """
+    """Keys and values of a recipe file, some of them replaced, with the place of each."""
 
     values: dict[str, Any]
 
@@ -330,8 +311,7 @@ class RecipeFile:
         if not isinstance(self.values, dict):
             problem = f"a recipe must have lines of 'key: value'; got {self.values!r:.60}."
             raise UserError(problem, where=f"{self.path}:1:1")
-        # For each dotted key a number to sort by, and its place as messages show it. The values
-        # that were set come after those in the file.
+        # For each dotted key a number to sort by, and its place as messages show it.
         self._places = {key: ((0, line), f"{self.path}:{line}") for key, line in lines.items()}
 
     @classmethod
@@ -341,9 +321,8 @@ class RecipeFile:
             text = pathlib.Path(path).read_bytes().decode("utf-8-sig")
         except UnicodeDecodeError as error:
             line = error.object.count(b"\n", 0, error.start) + 1
-            raise UserError(
-                f"not UTF-8 ({error.reason}).", where=f"{path}:{line}", fix="Save it as UTF-8."
-            ) from error
+            problem, fix = f"not UTF-8 ({error.reason}).", "Save it as UTF-8."
+            raise UserError(problem, where=f"{path}:{line}", fix=fix) from error
         except OSError as error:
             raise UserError(f"cannot be read ({error.strerror}).", where=path) from error
         return cls(path, text)
@@ -357,9 +336,8 @@ class RecipeFile:
                 place[section] = {}
             place = place[section]
             if not isinstance(place, dict):
-                raise UserError(
-                    f"has no keys; it is {place!r:.60}.", argument=section, where=override.where
-                )
+                problem = f"has no keys; it is {place!r:.60}."
+                raise UserError(problem, argument=section, where=override.where)
         place[last] = copy.deepcopy(override.value)
         for key in [key for key in self._places if key.startswith(f"{override.key}.")]:
             del self._places[key]
@@ -372,10 +350,9 @@ class RecipeFile:
         return RecipeError([mistake.at(where) for _, where, mistake in placed], origin=self.path)
 
     def _place(self, mistake: UserError) -> tuple[tuple[int, int], str]:
-        """Returns the place of one of the keys that a mistake is about.
+        """Returns the place of a key of a mistake: one that was set rather than one in the file.
 
-        A key that was set goes before one in the file. After that, a key that was given, or
-        something in it, goes before one of which only the section was given.
+        A key that was given, or one in it, is preferred to one whose section was given.
         """
         keys = mistake.arguments
         inside = [known for key in keys for known in self._places if known.startswith(f"{key}.")]

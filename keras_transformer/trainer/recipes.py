@@ -20,8 +20,7 @@ def load_recipe(path_or_name: Path, overrides: Iterable[str | Override] = ()) ->
 
     Args:
         path_or_name: Path of a YAML file, or one of `shipped_recipes()`.
-        overrides: Values that replace those of the file: `Override`s, or text such as
-            "training.steps=100". If a key is set more than once, the last value is used.
+        overrides: `Override`s, or text such as "training.steps=100". The last value of a key wins.
 
     Raises:
         UserError: With the place of each mistake.
@@ -67,11 +66,7 @@ def shipped_recipes() -> list[str]:
 
 
 class Difference(NamedTuple):
-    """A dotted key whose value differs between two recipes; None if a recipe has no such key.
-
-    >>> print(Difference("training.steps", 100, 200))
-    training.steps was 100, is 200
-    """
+    """A dotted key whose value differs between two recipes; None if a recipe has no such key."""
 
     key: str
     old: Any

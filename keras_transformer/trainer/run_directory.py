@@ -1,4 +1,4 @@
-"""The directory of a run: its lock, its recipe, and the paths of everything that it keeps."""
+"""The directory of a run: its lock, its recipe, and the paths of its files."""
 
 import json
 import os
@@ -25,8 +25,7 @@ ENVIRONMENT, CORPORA, LOCK = "environment.json", "corpora.json", ".lock"
 _LEFTOVER = re.compile(r"\..+\.[0-9a-f]{16}")
 _FIX = "Choose another directory with --run."
 
-#: Keys of a recipe that `force` allows to change: lengths, intervals and logs, but nothing that
-#: changes the steps themselves.
+#: Keys of a recipe that `force` allows to change, which do not change the steps themselves.
 CHANGEABLE = (
     "training.steps",
     "training.epochs",
@@ -58,8 +57,7 @@ class RunDirectory:
 
     Args:
         path: Path of the directory.
-        is_writer: Boolean. Whether this process may write; of several workers, one may.
-            Default True.
+        is_writer: Whether this process may write; of several workers, one may. Default True.
     """
 
     def __init__(self, path: Path, is_writer: bool = True) -> None:
@@ -83,10 +81,7 @@ class RunDirectory:
         self._lock.release()
 
     def lock(self) -> Self:
-        """Creates the directory if necessary and locks it against other trainings.
-
-        The lock is released at the end of the `with` block, or by the system if the process ends.
-        """
+        """Creates the directory if necessary and locks it against other trainings."""
         self._make_directory()
         if self.is_writer:
             try:
@@ -105,8 +100,7 @@ class RunDirectory:
     def require_recipe(self, recipe: Recipe, force: bool = False) -> bool:
         """Returns whether the recipe differs from that of the run, in ways that are allowed.
 
-        Other differences are a `UserError`. With `force`, the keys in `CHANGEABLE` may differ. A
-        run that holds nothing but its recipe, as when a corpus was missing, accepts any recipe.
+        With `force`, the keys in `CHANGEABLE` may differ; if the run has no other files, all may.
         """
         if not self.recipe_file.exists():
             return False
@@ -147,16 +141,12 @@ class RunDirectory:
             return
         for name, value in now.items():
             if first.get(name) != value:
-                say(
-                    f"This run was started with {name} {first.get(name)} and is resumed with "
-                    f"{value}: the last digits of its numbers may differ."
-                )
+                change = f"started with {name} {first.get(name)} and is resumed with {value}"
+                say(f"This run was {change}: the last digits of its numbers may differ.")
 
     def has_read(self, fingerprints: Mapping[str, Any]) -> bool:
-        """Returns whether the stored vocabulary was learned from corpora with these fingerprints.
-
-        A run with a checkpoint keeps its vocabulary; the checkpoint tells whether the data fit.
-        """
+        """Returns whether the stored vocabulary is that of corpora with these fingerprints."""
+        # The checkpoint of a run tells whether the data fit.
         if self.checkpoints.exists() and any(self.checkpoints.glob("step_*")):
             return True
         try:

@@ -1,7 +1,6 @@
 """Base of the sections of a recipe: dataclasses whose fields declare their default and their check.
 
-A mistake in a section is a `UserError` whose `argument` is a dotted key, such as "training.steps".
-All mistakes are collected and raised together in one `RecipeError`.
+The `argument` of a mistake is a dotted key; all mistakes are raised together as a `RecipeError`.
 """
 
 import dataclasses
@@ -13,12 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, ClassVar
 
-from keras_transformer._utils.checks import (
-    require_choice,
-    require_mapping,
-    require_positive_integer,
-    require_text,
-)
+from keras_transformer._utils import checks
 from keras_transformer._utils.errors import ArgumentError, UserError
 from keras_transformer.trainer.recipe_file import RecipeError
 
@@ -27,10 +21,7 @@ Check = Callable[..., Any]
 
 
 def setting(default: Any, check: Check, **arguments: Any) -> Any:
-    """Declares a field of a section, with its default and a check from `_utils.checks` or below.
-
-    The check gets the key, the value and the further arguments.
-    """
+    """Declares a field with its default and a check, which gets key, value and the arguments."""
     metadata = {"check": functools.partial(check, **arguments)}
     if isinstance(default, dict):
         return dataclasses.field(default_factory=dict, metadata=metadata)
@@ -55,18 +46,24 @@ def or_null(check: Check) -> Check:
 
 def one_of(*choices: str) -> Check:
     """Returns a check that allows these values."""
-    return functools.partial(require_choice, choices=choices)
+    return functools.partial(checks.require_choice, choices=choices)
 
 
 def registered(place: str, *others: str) -> Check:
-    """Returns a check that allows the names in the registry at a place, and other names."""
-    return lambda name, value: require_choice(name, value, (*load_registry(place), *others))
+    """Returns a check that allows other names, and those in the registry at a place."""
+
+    def checked(name: str, value: Any) -> Any:
+        if value in others:
+            return value
+        return checks.require_choice(name, value, {*load_registry(place), *others})
+
+    return checked
 
 
 def load_registry(place: str) -> Any:
-    """Returns the registry at a place such as "package.module:ATTRIBUTE", or what it returns.
+    """Imports and returns the registry at a place such as "package.module:ATTRIBUTE".
 
-    It is imported when it is needed, because some registries import TensorFlow.
+    A registry that is a function is called. Some of them import TensorFlow.
     """
     module, _, attribute = place.partition(":")
     registry = getattr(importlib.import_module(module), attribute)
@@ -80,19 +77,16 @@ def require_options(
     owner: str,
     taken: Iterable[str] = (),
 ) -> None:
-    """Checks that the function or class of a variant takes the options as keyword arguments.
-
-    Messages name the variant as `owner`. The arguments in `taken` are no options.
-    """
+    """Checks that a function takes the options as arguments, other than those in `taken`."""
     known = set(inspect.signature(function).parameters) - set(taken)
     for option in options:
         if not known:
             raise UserError(f"{owner!r} has no options; got {option!r}.", argument=name)
-        require_choice(f"{name}.{option}", option, known)
+        checks.require_choice(f"{name}.{option}", option, known)
 
 
 def list_of(check: Check) -> Check:
-    """Returns a check of a list, which becomes a tuple, of one or more items that pass `check`."""
+    """Returns a check of a list of one or more items that pass `check`; it becomes a tuple."""
 
     def checked(name: str, value: Any) -> tuple[Any, ...]:
         if not isinstance(value, list | tuple) or not value:
@@ -104,8 +98,8 @@ def list_of(check: Check) -> Check:
 
 def require_texts(name: str, value: Any) -> dict[str, str]:
     """Returns `value` if it is a mapping from names to text."""
-    values = require_mapping(name, value)
-    return {key: require_text(f"{name}.{key}", text) for key, text in values.items()}
+    values = checks.require_mapping(name, value)
+    return {key: checks.require_text(f"{name}.{key}", text) for key, text in values.items()}
 
 
 def require_files(name: str, value: Any) -> tuple[str, ...]:
@@ -116,13 +110,13 @@ def require_files(name: str, value: Any) -> tuple[str, ...]:
     if not isinstance(files, list | tuple) or len(files) > 2:
         fix = "For several files on a side write a pattern, such as 'train.*.en'."
         raise ArgumentError(name, "a file or pattern, or a list of one or two", value, fix=fix)
-    return tuple(require_text(name, file) for file in files)
+    return tuple(checks.require_text(name, file) for file in files)
 
 
 def require_file_sets(name: str, value: Any) -> dict[str, tuple[str, ...]]:
     """Returns a mapping from names to one or two paths or patterns."""
     sets = {}
-    for key, files in require_mapping(name, value).items():
+    for key, files in checks.require_mapping(name, value).items():
         if not re.fullmatch(r"[\w-]+", key):
             raise ArgumentError(name, "a mapping whose names have letters, digits, _ and -", key)
         sets[key] = require_files(f"{name}.{key}", files)
@@ -134,7 +128,7 @@ def require_file_sets(name: str, value: Any) -> dict[str, tuple[str, ...]]:
 def require_step_range(name: str, value: Any) -> tuple[int, int]:
     """Returns the first and the last of a range of steps."""
     if isinstance(value, list | tuple) and len(value) == 2:
-        first, last = (require_positive_integer(name, step) for step in value)
+        first, last = (checks.require_positive_integer(name, step) for step in value)
         if first <= last:
             return first, last
     expected = "a list of the first and the last step, such as [100, 110]"
@@ -143,7 +137,7 @@ def require_step_range(name: str, value: Any) -> tuple[int, int]:
 
 def require_directory_name(name: str, value: Any) -> str:
     """Returns `value` if it can be the name of a directory on every system."""
-    if re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}", require_text(name, value)):
+    if re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}", checks.require_text(name, value)):
         return value
     expected = "the name of a directory: at most 100 letters, digits, _, - and ., not - or . first"
     raise ArgumentError(name, expected, value)
@@ -152,10 +146,7 @@ def require_directory_name(name: str, value: Any) -> str:
 def check_fields(
     kind: type[Any], values: Mapping[str, Any], prefix: str = ""
 ) -> tuple[dict[str, Any], list[UserError]]:
-    """Returns the checked values of a dataclass's fields declared with `setting`, and the mistakes.
-
-    Fields without a value are not checked. In mistakes, names of fields have the prefix.
-    """
+    """Returns the checked values of a dataclass's fields, and the mistakes, with prefixed names."""
     checked: dict[str, Any] = {}
     mistakes: list[UserError] = []
     for field in dataclasses.fields(kind):
@@ -171,15 +162,12 @@ def check_fields(
 
 
 def in_section(error: UserError, section: str, keys: Iterable[str] = ()) -> UserError:
-    """Returns an error of another part of the package with the dotted keys of a recipe.
+    """Returns an error about the values of a section, or key, with the dotted keys of a recipe.
 
-    The other part was given the values of a section, or key. If `keys` are given, the location of
-    the error may be one of them.
+    The location of the error may be one of `keys`.
 
     >>> in_section(ArgumentError("num_heads", "a positive integer", 0), "model").argument
     'model.num_heads'
-    >>> in_section(UserError("there are too many."), "model").argument
-    'model'
     """
     if error.where is not None and error.where in keys:
         section, error = f"{section}.{error.where}", error.moved(None)
@@ -191,20 +179,13 @@ def in_section(error: UserError, section: str, keys: Iterable[str] = ()) -> User
 def conflict(
     values: object, key: str, expected: str, *related: str, fix: str | None = None
 ) -> ArgumentError:
-    """Returns the mistake that the value of a key does not fit those of related keys.
-
-    `values` is a section, or a recipe with dotted keys.
-    """
+    """Returns the mistake that a key of a section, or recipe, does not fit related keys."""
     got = plain(operator.attrgetter(key)(values))
     return ArgumentError(key, expected, got, fix=fix, related=related)
 
 
 def leaves(dictionary: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yields the dotted key and the value of everything in nested dictionaries.
-
-    >>> list(leaves({"text": {"shared": True}, "seed": 1}))
-    [('text.shared', True), ('seed', 1)]
-    """
+    """Yields the dotted key, such as "text.shared", and the value of all in nested dictionaries."""
     for key, value in dictionary.items():
         if isinstance(value, Mapping):
             yield from leaves(value, f"{prefix}{key}.")
@@ -213,11 +194,7 @@ def leaves(dictionary: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[st
 
 
 def plain(value: Any) -> Any:
-    """Returns a copy of a value with lists in place of tuples.
-
-    >>> plain({"files": ("a", "b")})
-    {'files': ['a', 'b']}
-    """
+    """Returns a copy of a value with lists in place of tuples."""
     if isinstance(value, Mapping):
         return {name: plain(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
@@ -229,12 +206,14 @@ def plain(value: Any) -> Any:
 class Section:
     """Base of the sections of a recipe, which check their fields when they are created.
 
-    Subclasses set `key`, declare each field with `setting`, and override `conflicts` if some values
-    exclude each other. All mistakes are raised together as a `RecipeError`.
+    Subclasses name their key, declare each field with `setting`, and may override `conflicts`.
     """
 
     #: Key of the section in a recipe.
-    key: ClassVar[str] = ""
+    key: ClassVar[str]
+
+    def __init_subclass__(cls, key: str) -> None:
+        cls.key = key
 
     def __post_init__(self) -> None:
         values, mistakes = check_fields(type(self), vars(self), prefix=f"{self.key}.")

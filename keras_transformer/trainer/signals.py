@@ -34,17 +34,11 @@ class TrainingStopped(Exception):  # noqa: N818
 
 
 class TrainingFailed(RuntimeError):  # noqa: N818
-    """Raised when training fails for a numerical reason, such as a loss that is not finite.
-
-    The command line prints its message, one line, without a traceback and exits with code 1.
-    """
+    """Raised when training fails without a mistake of the user, as with an infinite loss."""
 
 
 class StopSignal(KeyboardInterrupt):
-    """Raised in the main thread by a stop signal while there is nothing to save.
-
-    It is a `KeyboardInterrupt` for every signal, so that it passes handlers of errors and triggers
-    cleanup.
+    """Raised in the main thread by any stop signal while there is nothing to save.
 
     Args:
         number: Number of the signal. The exit code is 128 more, as in shells.
@@ -58,8 +52,8 @@ class StopSignal(KeyboardInterrupt):
 
 SIGNALS: tuple[signal.Signals, ...] = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
-# `timeout`, shells and job schedulers send a signal to a process and to its group: it arrives twice
-# within milliseconds. A person who presses Ctrl-C again takes longer.
+# `timeout`, shells and job schedulers send a signal to a process and to its group, so that it comes
+# twice within milliseconds. A person who presses Ctrl-C again takes longer.
 _SAME_SIGNAL_SECONDS = 0.3
 # An immediate stop is announced if it takes longer than this.
 _SILENCE_SECONDS = 0.5
@@ -70,18 +64,15 @@ class StopRequest:
 
     Inside the `with` block, SIGINT (Ctrl-C), SIGTERM and SIGHUP do not end the process: the first
     signal is answered with a line, and the training loop, which checks `signal` after each call,
-    saves and stops. The second signal ends the process at once.
+    saves and stops. The second signal ends the process at once. A signal that is ignored already,
+    such as SIGHUP under `nohup`, stays ignored. In other threads only `request` has an effect.
 
     Python runs signal handlers between two bytecode instructions, but a call of a compiled function
     may take minutes. Therefore a thread reads the signals from a pipe (`signal.set_wakeup_fd`),
     answers the first and obeys the second while the main thread is busy.
 
-    A signal that is ignored when the block is entered, such as SIGHUP under `nohup`, stays ignored.
-    Outside the main thread, which alone can handle signals, only `request` has an effect.
-
     Args:
-        answer: Function that shows a text to the user, called from any thread, such as
-            `TrainingReport.say`. Default: write to standard error.
+        answer: Function that shows a text to the user, from any thread. Default: standard error.
 
     Attributes:
         signal: The signal that came first, or None.
@@ -175,9 +166,8 @@ class StopRequest:
         if self._first_came is None:
             self._first_came = now
             self.signal = self.signal or signal.Signals(number)
-            # If there is nothing to save, the process usually ends before the announcement. The
-            # announcement has its own thread: if nobody reads it, it must not block the second
-            # signal.
+            # If there is nothing to save, the process usually ends before the announcement. That
+            # has its own thread, because it must not block the second signal.
             silence = 0 if self._is_patient else _SILENCE_SECONDS
             self._speaker = threading.Timer(silence, self._announce, [self._is_patient])
             self._speaker.daemon = True

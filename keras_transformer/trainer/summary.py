@@ -27,22 +27,14 @@ _METRIC_FORMATS = {
 
 
 def metric_name(name: str) -> str:
-    """Returns the title of a metric.
-
-    >>> metric_name("chrf"), metric_name("gradient_norm")
-    ('chrF', 'gradient norm')
-    """
+    """Returns the title of a metric."""
     if name in TEXT_METRICS:
         return TEXT_METRICS[name].title
     return _METRIC_FORMATS.get(name, (name.replace("_", " "), ""))[0]
 
 
 def metric_value(name: str, value: float) -> str:
-    """Returns the value of a metric with a suitable number of digits.
-
-    >>> metric_value("accuracy", 0.98765), metric_value("gradient_norm", 1.23456789)
-    ('98.8%', '1.235')
-    """
+    """Returns the value of a metric with a suitable number of digits."""
     if name in TEXT_METRICS:
         return TEXT_METRICS[name].value_format.format(value)
     return _METRIC_FORMATS.get(name, ("", "{:.4g}"))[1].format(value)
@@ -51,8 +43,8 @@ def metric_value(name: str, value: float) -> str:
 def metric_phrase(name: str, value: float) -> str:
     """Returns title and value of a metric.
 
-    >>> metric_phrase("loss", 2.5), metric_phrase("tokens_per_second", 12345.6)
-    ('loss 2.5000', '12,346 tokens/s')
+    >>> metric_phrase("gradient_norm", 1.23456789), metric_phrase("tokens_per_second", 12345.6)
+    ('gradient norm 1.235', '12,346 tokens/s')
     """
     words = [metric_name(name), metric_value(name, value)]
     return " ".join(reversed(words) if name.endswith("_per_second") else words)
@@ -108,17 +100,16 @@ def _describe_dry_run(result: "TrainingResult") -> str:
 
 
 def _print_metrics(result: "TrainingResult", console: Console) -> None:
-    """Prints the metrics of validation and tests, as far as there are any."""
     columns = {"final": result.validation}
     if result.best:
         columns[f"best (step {result.best_step:,})"] = result.best
     names = dict.fromkeys(name for metrics in columns.values() for name in metrics)
     if names:
-        rows = [
-            [metric_name(name)]
-            + [metric_value(name, each[name]) if name in each else "" for each in columns.values()]
-            for name in names
-        ]
+        rows = []
+        for name in names:
+            found = [each.get(name) for each in columns.values()]
+            cells = ["" if value is None else metric_value(name, value) for value in found]
+            rows.append([metric_name(name), *cells])
         console.print()
         print_table(console, ("", *columns), rows, title="Validation", right=(1, 2))
     if result.tests:
@@ -170,8 +161,8 @@ def _print_places(result: "TrainingResult", console: Console) -> None:
         "",
     )
     places = {
-        "run directory": str(result.run_directory),
-        "export": result.export and str(result.export),
+        "run directory": result.run_directory,
+        "export": result.export,
         "TensorBoard": f"tensorboard --logdir {shlex.quote(str(result.tensorboard))}",
         "translate": f"{example}keras-transformer translate {shlex.quote(str(model))}",
     }

@@ -32,9 +32,9 @@ from keras_transformer.trainer.preparation import PreparedData, prepare_data
 from keras_transformer.trainer.progress import TrainingReport
 from keras_transformer.trainer.recipes import load_recipe
 from keras_transformer.trainer.run_directory import RunDirectory
-from keras_transformer.trainer.training_plan import DRY_STEPS, TrainingPlan
 from keras_transformer.trainer.training_result import TrainingResult, read_result, store_result
 from keras_transformer.trainer.training_run import TrainingJob, TrainingRun
+from keras_transformer.trainer.training_state import DRY_STEPS, TrainingPlan
 from keras_transformer.trainer.translation_quality import TranslationQuality
 
 # Number of texts on which an export is verified.
@@ -61,11 +61,9 @@ def train(
             recipe of the package, such as "quickstart".
         run_directory: Directory of the run, which is created if it does not exist.
         dry_run: Whether to build everything, make two steps and keep nothing. Default False.
-        force: Whether to resume a run whose recipe has changed in ways that allow it. Default
-            False.
+        force: Whether to resume a run after allowed changes of its recipe. Default False.
         report: A `TrainingReport` for the user. Default: no output.
-        callbacks: List of Keras callbacks beside those of the recipe; `TrainingRun` describes when
-            they are called. Default: none.
+        callbacks: Keras callbacks, called as `TrainingRun` describes. Default: those of the recipe.
         parts: The `TrainingParts` that make model and loops. Default: those of the package.
 
     Returns:
@@ -172,9 +170,9 @@ def _finish(training: TrainingRun) -> TrainingResult | None:
     export = None
     if not job.is_dry_run:
         export = _save_and_export(job, trained)
-    elif training.quality is None:  # otherwise an evaluation has traced most of an export
-        text_module = make_text_module(trained, job.recipe.evaluation.search_settings())
-        for function in text_module.functions.values():
+    elif job.recipe.export.enabled and training.quality is None:
+        # Otherwise an evaluation has traced most of an export.
+        for function in make_text_module(trained).functions.values():
             function.concrete  # noqa: B018 (the property traces)
     steps = training.loop.steps_done
     planned_steps = TrainingPlan.for_recipe(job.recipe, len(job.data.batches)).total_steps
@@ -220,10 +218,8 @@ def _set_final_weights(training: TrainingRun) -> None:
         try:
             values = checkpoints.read(best_step).tensors(f"{WEIGHTS}/")
         except DamagedCheckpointError as error:
-            fix = (
-                "To use others, give --force and --set checkpoints.final=average or last; to train "
-                "again, give another directory with --run."
-            )
+            fix = "To use others, give --force and --set checkpoints.final=average or last; to "
+            fix += "train again, give another directory with --run."
             raise UserError(f"{error} It held the best weights.", fix=fix) from error
     else:
         undamaged = []
@@ -247,7 +243,11 @@ def _evaluate_tests(
         job.report.busy(f"Translating {name}")
         sources, references = map(list, zip(*pairs, strict=True))
         tests[name] = evaluate(
-            quality.text_model, sources, references, bleu_tokens=section.bleu_tokens
+            quality.text_model,
+            sources,
+            references,
+            bleu_tokens=section.bleu_tokens,
+            metrics=section.metrics,
         )
         if not samples:
             hypotheses = quality.translate(sources[: section.show])
@@ -267,6 +267,5 @@ def _save_and_export(job: TrainingJob, trained: TrainedModel) -> pathlib.Path | 
         return None
     job.report.busy("Exporting")
     target = pathlib.Path(section.to or directory.export, job.recipe.name)
-    search = job.recipe.evaluation.search_settings()
     with named_file_errors(target):
-        return export_model(trained, target, search=search, weights=section.weights)
+        return export_model(trained, target, section.format, **section.settings())

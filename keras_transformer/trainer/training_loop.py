@@ -20,23 +20,9 @@ from keras_transformer.losses.cross_entropy import (
 from keras_transformer.trainer.signals import TrainingFailed
 
 
-def token_sums(
-    loss: TokenCrossEntropy, labels: Any, logits: Any, consistency: float = 0.0
-) -> TokenTotals:
-    """Returns the `TokenTotals` of a batch under a loss; `consistency` is the α of R-Drop."""
-    return token_totals(
-        labels, logits, loss.label_smoothing, loss.padding_id, consistency=consistency
-    )
-
-
-def count_tokens(loss: TokenCrossEntropy, labels: Any) -> tf.Tensor:
-    """Returns the number of tokens of a batch that are not padding, a float32 scalar."""
-    return tf.reduce_sum(token_weights(labels, loss.padding_id))
-
-
 @dataclasses.dataclass(frozen=True)
 class TokenStatistics:
-    """Sums over tokens as Python floats (64 bits), which can be added over any number of batches.
+    """Sums over tokens as Python floats (64 bits).
 
     Attributes:
         loss: Sum of the training loss.
@@ -61,8 +47,7 @@ class TokenStatistics:
         return {
             "loss": self.loss / tokens,
             "accuracy": self.correct / tokens,
-            # exp(710) overflows; a perplexity that large says nothing anyway.
-            "perplexity": math.exp(min(mean, 700.0)),
+            "perplexity": math.exp(min(mean, 700.0)),  # exp(710) overflows
         }
 
 
@@ -94,11 +79,7 @@ _ROW = _SUMS + 3
 
 
 class Replicas:
-    """The replicas of the `tf.distribute` strategy in whose scope this object is created.
-
-    Without a strategy there is one replica and no overhead. `count` is the number of devices, of
-    all workers together, over which each batch is spread.
-    """
+    """The replicas, of all workers together, of the strategy in whose scope this is created."""
 
     def __init__(self) -> None:
         self.strategy: tf.distribute.Strategy = tf.distribute.get_strategy()
@@ -129,21 +110,14 @@ class Replicas:
         return context.all_reduce(tf.distribute.ReduceOp.SUM, values)
 
     def disable_gradient_reduction(self, optimizer: keras.optimizers.Optimizer) -> None:
-        """Makes a Keras optimizer expect gradients that are already summed over replicas.
-
-        Keras clips the gradients of each replica and sums them afterwards, which is not clipping by
-        the global norm. The training loop sums them first.
-        """
-        if self.count == 1:
-            return
+        """Makes a Keras optimizer expect gradients that are already summed over replicas."""
         optimizer = inner_optimizer(optimizer)
-        # Keras has no public switch for this.
-        if not hasattr(optimizer, "_all_reduce_sum_gradients"):
-            raise NotImplementedError(
-                "This version of Keras sums gradients over replicas in an unknown way. Install a "
-                "version that setup.cfg allows."
-            )
-        optimizer._all_reduce_sum_gradients = lambda pairs: pairs
+        # Keras clips the gradients of each replica before the sum, and has no switch for this.
+        if self.count > 1 and not hasattr(optimizer, "_all_reduce_sum_gradients"):
+            problem = "This version of Keras sums gradients over replicas in an unknown way."
+            raise NotImplementedError(f"{problem} Install a version that setup.cfg allows.")
+        if self.count > 1:
+            optimizer._all_reduce_sum_gradients = lambda pairs: pairs
 
 
 def inner_optimizer(optimizer: keras.optimizers.Optimizer) -> keras.optimizers.Optimizer:
@@ -154,23 +128,19 @@ def inner_optimizer(optimizer: keras.optimizers.Optimizer) -> keras.optimizers.O
 class TrainingLoop:
     """Trains a compiled Keras model, many steps in one `tf.function` call.
 
-    A step is what `model.fit` makes of a batch: with the same model, batches, loss and optimizer
-    the losses are identical, step by step. In addition, the loop can accumulate the gradients of
-    several batches, weighting every token equally; it runs under any `tf.distribute` strategy
-    (create model and loop in its scope); and if a loss is not finite, it stops before the step.
+    With the same model, batches, loss and optimizer, losses are those of `model.fit`. In addition,
+    the loop can accumulate the gradients of several batches, weighting every token equally; it runs
+    under any `tf.distribute` strategy (create model and loop in its scope); and if a loss is not
+    finite, it stops before the step.
 
     Args:
         model: A model on which `compile(optimizer, loss)` was called with a `TokenCrossEntropy`.
-            For mixed precision with float16, `compile` has wrapped the optimizer in a
-            `LossScaleOptimizer`.
         batches: `Batches` of `keras_transformer.data`.
         accumulate: Integer. Number of batches of a step. Default 1.
-        jit_compile: Boolean. Whether XLA compiles the forward and backward pass, once for each
-            shape. Default False.
+        jit_compile: Boolean. Whether XLA compiles the step, once for each shape. Default False.
         consistency: Float. α of R-Drop (Liang et al. 2021, who use 5): each batch is predicted
             twice with different dropout, and the loss grows with the divergence of the two
-            predictions. Steps take more than twice as long; the model needs dropout. Default 0,
-            which is without R-Drop.
+            predictions. Default 0, which is without R-Drop.
 
     Attributes:
         steps_done: Number of steps made.
@@ -184,7 +154,7 @@ class TrainingLoop:
     >>> corpus = MemoryCorpus([("ja", "yes"), ("nein", "no")])
     >>> cache = tokenize_corpus(corpus, ByteTokenizer(), tempfile.mkdtemp())
     >>> batches = PairBatches(cache, choose_buckets(cache), seed=1)
-    >>> model = Transformer.from_size("tiny", vocabulary_size=260, hidden_dim=16, num_heads=2)
+    >>> model = Transformer.from_size("tiny", vocabulary_size=260, num_decoder_layers=1)
     >>> model.compile(keras.optimizers.Adam(1e-2), TokenCrossEntropy())
     >>> records = TrainingLoop(model, batches).run(steps=20)
     >>> records[0].statistics.logs()["loss"] > records[-1].statistics.logs()["loss"]
@@ -235,8 +205,7 @@ class TrainingLoop:
     def run(self, steps: int) -> list[StepRecord]:
         """Makes a number of steps and returns a `StepRecord` of each.
 
-        If a loss or a gradient is not finite, `TrainingFailed` is raised, and the weights are those
-        before that step.
+        `TrainingFailed` is raised before a step whose loss or gradient is not finite.
         """
         if self._iterator is None:
             self._iterator = self._replicas.iterate(self.batches, self.position(self.steps_done))
@@ -296,9 +265,9 @@ class TrainingLoop:
 
     def _gradients_of_batches(self, batches: list[Any]) -> tuple[Any, tf.Tensor, tf.Tensor]:
         """Returns gradients and metrics summed over all replicas, and whether they are finite."""
-        tokens = self._replicas.sum(
-            tf.add_n([count_tokens(self.loss, labels) for _, labels in batches])
-        )
+        padding = self.loss.padding_id
+        counts = [tf.reduce_sum(token_weights(labels, padding)) for _, labels in batches]
+        tokens = self._replicas.sum(tf.add_n(counts))
         gradients, sums = self._gradients_of_part(*batches[0], tokens)
         for batch in batches[1:]:
             # In sequence, so that memory holds at most two sets of gradients.
@@ -311,8 +280,7 @@ class TrainingLoop:
         norm = tf.linalg.global_norm(gradients) / scale
         rate = tf.convert_to_tensor(inner_optimizer(self.optimizer).learning_rate)
         row = tf.concat([sums, [tf.cast(norm, tf.float32), tf.cast(rate, tf.float32)]], axis=0)
-        # If gradients overflow because the loss is scaled, the optimizer skips the step and lowers
-        # the scale.
+        # If scaled gradients overflow, the optimizer skips the step and lowers the scale.
         is_gradient_finite = tf.math.is_finite(norm) | (scale > 1.0)
         is_finite = tf.reduce_all(tf.math.is_finite(sums)) & is_gradient_finite
         return gradients, tf.cast(row, tf.float64), is_finite
@@ -324,10 +292,13 @@ class TrainingLoop:
         self.traces += 1
         slots = tf.cast(tf.size(labels), tf.float32)
         if self.consistency:
-            inputs, labels = tf.nest.map_structure(_twice, (inputs, labels))
+            inputs, labels = tf.nest.map_structure(
+                lambda each: tf.concat([each, each], axis=0), (inputs, labels)
+            )
         with tf.GradientTape() as tape:
             logits = self.model(inputs, training=True)
-            sums = token_sums(self.loss, labels, logits, self.consistency)
+            smoothing, padding = self.loss.label_smoothing, self.loss.padding_id
+            sums = token_totals(labels, logits, smoothing, padding, consistency=self.consistency)
             if self.consistency:  # the mean of both predictions
                 sums = TokenTotals(*(0.5 * each for each in sums))
             share = tf.math.divide_no_nan(sums.loss, tokens)
@@ -336,11 +307,6 @@ class TrainingLoop:
             scaled = self.optimizer.scale_loss(share)
         gradients = tape.gradient(scaled, self.model.trainable_variables)
         return [tf.convert_to_tensor(g) for g in gradients], tf.stack([*sums, slots])
-
-
-def _twice(values: tf.Tensor) -> tf.Tensor:
-    """Returns a batch `[B, …]` followed by itself, `[2·B, …]`."""
-    return tf.concat([values, values], axis=0)
 
 
 class ValidationLoop:
@@ -375,5 +341,6 @@ class ValidationLoop:
         return total
 
     def _sums(self, inputs: Any, labels: tf.Tensor) -> tf.Tensor:
-        sums = token_sums(self.model.loss, labels, self.model(inputs, training=False))
+        loss, logits = self.model.loss, self.model(inputs, training=False)
+        sums = token_totals(labels, logits, loss.label_smoothing, loss.padding_id)
         return self._replicas.sum(tf.cast(tf.stack(sums), tf.float64))

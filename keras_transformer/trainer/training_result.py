@@ -21,25 +21,21 @@ class TrainingResult:
         run_directory: Directory of the run.
         steps: Number of training steps, including those before an interruption.
         epochs: Number of passes over the corpus, with a fraction.
-        seconds: Time that training has taken, without the time between interruption and resumption.
+        seconds: Time of the training, without the time between interruption and resumption.
         parameters: Number of weights of the model.
         tensorboard: Directory of TensorBoard's logs.
-        validation: Metrics of the final weights on the validation corpus, by name ("loss",
-            "accuracy", "bleu", …); empty if there is none.
+        validation: Metrics of the final weights on the validation corpus by name, such as "bleu".
         best: The same metrics of the best evaluation, or None.
         best_step: Step of the best evaluation, or None.
-        tests: The `inference.Evaluation` of each test set, by its name.
+        tests: The `inference.Evaluation` of each test set by name.
         samples: Tuples of source, reference and hypothesis to show.
         export: Directory of the exported version, or None.
-        stopped_by: "early stopping" or "a callback" if one of them ended training before the last
-            step, else None.
+        stopped_by: "early stopping" or "a callback" if one of them ended training, else None.
         resumed_from: Step from which the last start resumed, or None.
         traces: Number of times that the training step was traced.
-        tokens_per_second: Target tokens per second in the last call of the training loop; None if
-            all calls included tracing.
+        tokens_per_second: Target tokens per second in the last call of the loop, if it is known.
         planned_steps: Number of steps of the recipe.
-        planned_seconds: Time of all steps of the recipe at the speed of the last ones, without
-            evaluations and checkpoints; None if it is not known.
+        planned_seconds: Time of these steps at the speed of the last ones, if it is known.
         is_dry_run: Whether this was a dry run, of which nothing is kept.
     """
 
@@ -84,8 +80,5 @@ def read_result(path: pathlib.Path) -> TrainingResult:
             content["tests"][name] = Evaluation(**test)
         return TrainingResult(**content)
     except (ValueError, TypeError, KeyError) as error:
-        raise UserError(
-            f"damaged ({error}).",
-            where=path,
-            fix="Remove the file and run the same command to write it again.",
-        ) from error
+        fix = "Remove the file and run the same command to write it again."
+        raise UserError(f"damaged ({error}).", where=path, fix=fix) from error

@@ -28,8 +28,12 @@ from keras_transformer.trainer.run_directory import RunDirectory
 from keras_transformer.trainer.signals import StopRequest, TrainingFailed, TrainingStopped
 from keras_transformer.trainer.summary import metric_phrase
 from keras_transformer.trainer.training_loop import TrainingLoop, ValidationLoop
-from keras_transformer.trainer.training_plan import DRY_STEPS, TrainingPlan
-from keras_transformer.trainer.training_state import TrainingState, TrainingWindow
+from keras_transformer.trainer.training_state import (
+    DRY_STEPS,
+    TrainingPlan,
+    TrainingState,
+    TrainingWindow,
+)
 from keras_transformer.trainer.translation_quality import TranslationQuality
 
 
@@ -61,17 +65,15 @@ class TrainingRun:
     Keras callbacks are called by the first worker only, as `model.fit` calls them:
 
     - Like `model.fit` with `steps_per_execution`, the compiled loop makes several steps in one
-      call. `on_train_batch_begin` gets the index of the call's first step in the epoch.
-      `on_train_batch_end` gets the index of its last step, the means over the epoch so far, and the
-      "tokens_per_second" of the call. Calls take about half a second, and end at least with every
-      point of the training curves (`tensorboard.every`), evaluation, checkpoint and epoch.
+      call, for about half a second or until a point of the training curves (`tensorboard.every`),
+      an evaluation, a checkpoint or the end of an epoch. `on_train_batch_begin` gets the index of
+      its first step in the epoch. `on_train_batch_end` gets the index of its last step, the means
+      over the epoch so far, and the "tokens_per_second" of the call.
     - `on_test_begin` and `on_test_end` surround an evaluation, which is one call without batches.
     - `on_epoch_end` gets the means over the epoch, and with the prefix "val_" the metrics of the
       last evaluation in it, if there was one. A run that is resumed calls `on_epoch_begin` again
       for the epoch in which it was interrupted. An incomplete last epoch ends with the training.
     - `model.stop_training = True` ends the training after the current call.
-
-    Callbacks keep no state across interruptions unless they store it themselves.
 
     Args:
         job: What the run is given.
@@ -86,23 +88,20 @@ class TrainingRun:
         max_steps = DRY_STEPS if job.is_dry_run else None
         self.plan: TrainingPlan = TrainingPlan.for_recipe(recipe, len(data.batches), max_steps)
         self.validation: ValidationLoop | None = None
-        # Only model and loops are made in the scope: there, all workers create the same variables
-        # together, and would wait for each other.
+        # Here, all workers create the same variables together, and wait for each other.
         with job.distribution.scope():
             self.model: keras.Model = job.parts.make_model(recipe, data.tokenizers)
             self.loop: TrainingLoop = job.parts.make_training_loop(
                 recipe, self.model, data.batches, self.plan.total_steps
             )
-            if data.validation_batches is not None:
-                batches = data.validation_batches
+            if (batches := data.validation_batches) is not None:
                 self.validation = job.parts.make_validation_loop(self.model, batches)
         self.quality: TranslationQuality | None = None
         self.callbacks: list[keras.callbacks.Callback] = []
         self.loggers: LoggerGroup = LoggerGroup((), directory.path)
         if job.distribution.is_chief:
-            self.loggers = LoggerGroup.for_run(
-                directory.path, directory.path.name, recipe.training.loggers
-            )
+            path, names = directory.path, recipe.training.loggers
+            self.loggers = LoggerGroup.for_run(path, path.name, names)
             self.quality = make_quality(recipe, data, self.model)
             own = make_callbacks(recipe, directory, data, self.quality, self.loggers)
             self.callbacks = [*own, *callbacks]
@@ -127,8 +126,6 @@ class TrainingRun:
         # Since the last point of the training curves.
         self._tokens = self._seconds = 0.0
 
-    # Checkpoints.
-
     def resume(self) -> None:
         """Restores the last undamaged checkpoint, if there is one."""
         job = self.job
@@ -142,32 +139,23 @@ class TrainingRun:
         if checkpoint:
             for name, fingerprint in job.data.fingerprints().items():
                 if checkpoint.state["data"].get(name) != fingerprint:
-                    raise UserError(
-                        f"made with other {name} batches than the files of the recipe give now.",
-                        where=checkpoint.path,
-                        fix="Restore the files, or start a new run in another directory.",
-                    )
+                    problem = f"made with other {name} batches than the recipe's files give now."
+                    fix = "Restore the files, or start a new run in another directory."
+                    raise UserError(problem, where=checkpoint.path, fix=fix)
             assign_variables(training_variables(self.model), checkpoint.tensors(), checkpoint.path)
             self.state = TrainingState.from_dictionary(checkpoint.state["training"])
             log_sizes = checkpoint.state["logs"]
-            self._forget_best_if_not_kept()
             self.resumed_from = step
+            best, is_best_used = self.state.best_step, job.recipe.checkpoints.final == "best"
+            if is_best_used and best is not None and not self.checkpoints.path(best).exists():
+                # The run was started with other final weights.
+                lost = f"The weights of step {best:,}, the best so far, were not kept."
+                job.report.say(f"{lost} The best of the following evaluations will be used.")
+                self.state.best, self.state.best_step = None, None
+                self.state.evaluations_since_best = 0
             job.report.say(f"Resuming from step {step:,}.")
         self.loop.resume_from(step)
         self.loggers.truncate(log_sizes, job.report.say)
-
-    def _forget_best_if_not_kept(self) -> None:
-        """Handles a run that is resumed with other final weights than before."""
-        step = self.state.best_step
-        if self.job.recipe.checkpoints.final != "best" or step is None:
-            return
-        if not self.checkpoints.path(step).exists():
-            self.job.report.say(
-                f"The weights of step {step:,}, the best so far, were not kept. The best of the "
-                "following evaluations will be used."
-            )
-            self.state.best, self.state.best_step = None, None
-            self.state.evaluations_since_best = 0
 
     def save(self, is_regular: bool = True) -> None:
         """Writes a checkpoint of the current step, regular if every run of the recipe makes it."""
@@ -185,38 +173,36 @@ class TrainingRun:
         tensors = {name: variable.value for name, variable in variables.items()}
         self.checkpoints.save(self.loop.steps_done, tensors, state, is_regular)
 
-    # Steps.
-
-    @property
-    def is_stopped_early(self) -> bool:
-        """True if evaluations have not improved for the recipe's `evaluation.patience`."""
-        patience = self.job.recipe.evaluation.patience
-        return patience is not None and self.state.evaluations_since_best >= patience
-
     @property
     def stopped_by(self) -> str | None:
         """The cause if training ended early: "early stopping" or "a callback", else None."""
-        if self.is_stopped_early:
+        patience = self.job.recipe.evaluation.patience
+        if patience is not None and self.state.evaluations_since_best >= patience:
             return "early stopping"
         return "a callback" if self._is_stopped else None
 
     @property
     def is_finished(self) -> bool:
         """True if no more steps are to be made."""
-        is_complete = self.loop.steps_done >= self.plan.total_steps
-        return is_complete or self.is_stopped_early or self._is_stopped
+        return self.loop.steps_done >= self.plan.total_steps or self.stopped_by is not None
 
     def run_steps(self) -> None:
         """Makes all remaining steps; afterwards there is a checkpoint of the last one."""
-        self.job.report.begin(
-            self._headline(), self.loop.steps_done, self.plan.total_steps, self.plan.epoch_steps
-        )
+        job, plan = self.job, self.plan
+        job.report.begin(self._headline(), self.loop.steps_done, plan.total_steps, plan.epoch_steps)
         self.model.stop_training = False
         self.notify("on_train_begin")
         steps_per_second = 0.0
         while not self.is_finished:
-            self._stop_if_requested()
-            self._begin_epoch()
+            if job.distribution.sum_over_workers(job.stop.signal is not None):
+                self.save(is_regular=False)
+                # A worker without a signal of its own ends like those that got one.
+                code = job.stop.exit_code or 143
+                raise TrainingStopped(self.loop.steps_done, code, job.is_dry_run)
+            if not self._is_in_epoch:
+                self._is_in_epoch = True
+                self._epoch = int(self.plan.epoch(self.loop.steps_done))
+                self.notify("on_epoch_begin", self._epoch)
             self.notify("on_train_batch_begin", self._index_in_epoch(self.loop.steps_done + 1))
             start, traces = time.perf_counter(), self.loop.traces
             records = self.loop.run(self._steps_of_call(steps_per_second))
@@ -230,15 +216,8 @@ class TrainingRun:
             self.state.seconds += seconds
             self._tokens += tokens
             self._seconds += seconds
-            self.job.report.update(self.loop.steps_done, self._window_logs())
+            job.report.update(self.loop.steps_done, self._window_logs())
             self._run_events(self.loop.steps_done, tokens / seconds)
-
-    def _stop_if_requested(self) -> None:
-        stop = self.job.stop
-        if self.job.distribution.sum_over_workers(0 if stop.signal is None else 1):
-            self.save(is_regular=False)
-            # A worker without a signal of its own ends like those that got one.
-            raise TrainingStopped(self.loop.steps_done, stop.exit_code or 143, self.job.is_dry_run)
 
     def _steps_of_call(self, steps_per_second: float) -> int:
         done, parts = self.loop.steps_done, self.job.parts
@@ -263,7 +242,9 @@ class TrainingRun:
         if self.plan.evaluates(step) and self.validation is not None:
             is_best = self._evaluate(self.validation)
         if self.plan.ends_epoch(step) or self._agree_to_stop() or self.is_finished:
-            self._end_epoch()
+            self.notify("on_epoch_end", self._epoch, self.state.epoch_logs())
+            self.state.end_epoch()
+            self._is_in_epoch = False
             self._agree_to_stop()
         if self.plan.saves(step) or self.is_finished:
             self.save()
@@ -272,27 +253,11 @@ class TrainingRun:
 
     def _agree_to_stop(self) -> bool:
         """Sets in all workers whether a callback, of the first worker, has stopped training."""
-        stopped = self.job.distribution.sum_over_workers(1 if self.model.stop_training else 0)
-        self._is_stopped = bool(stopped)
+        self._is_stopped = self.job.distribution.sum_over_workers(self.model.stop_training) > 0
         return self._is_stopped
-
-    # Epochs.
-
-    def _begin_epoch(self) -> None:
-        if not self._is_in_epoch:
-            self._is_in_epoch = True
-            self._epoch = int(self.plan.epoch(self.loop.steps_done))
-            self.notify("on_epoch_begin", self._epoch)
-
-    def _end_epoch(self) -> None:
-        self.notify("on_epoch_end", self._epoch, self.state.epoch_logs())
-        self.state.end_epoch()
-        self._is_in_epoch = False
 
     def _index_in_epoch(self, step: int) -> int:
         return step - self.plan.first_step(self._epoch) - 1
-
-    # Evaluation.
 
     def _evaluate(self, validation: ValidationLoop) -> bool:
         """Measures the model that would be exported now; returns whether it is the best so far."""
@@ -318,8 +283,6 @@ class TrainingRun:
         figures = ", ".join(metric_phrase(name, value) for name, value in logs.items())
         job.report.say(f"Step {step:,}: validation {figures}")
         return is_best
-
-    # Reports.
 
     def notify(self, method: str, *arguments: Any) -> None:
         """Calls a method of each Keras callback."""

@@ -13,22 +13,21 @@ from keras_transformer.export import TrainedModel
 from keras_transformer.inference import BLEU_TOKENS, evaluate_translations, translate_lines
 from keras_transformer.inference.evaluation import Evaluation
 from keras_transformer.inference.text_model import TextModel
+from keras_transformer.metrics import TEXT_METRICS
 from keras_transformer.text import Tokenizer, TokenizerPair
+from keras_transformer.trainer.callbacks import Logs, require_parallel
 
 if TYPE_CHECKING:
     from keras_transformer.decoding import SearchSettings
     from keras_transformer.decoding.search import Search
 
-Logs = dict[str, Any] | None
-
 
 class TranslationQuality(keras.callbacks.Callback):
     """Translates sentences after each evaluation and compares them with references.
 
-    Adds all registered text metrics, such as "bleu", "chrf" and "exact_match", to the logs of the
-    evaluation, for the callbacks after it in the list. The logs of the epoch get them with the
-    prefix "val_", for callbacks such as `EarlyStopping("val_bleu", mode="max")`. The search is
-    traced once and uses the weights that the model has at the time.
+    Adds text metrics to the logs of the evaluation, for the callbacks after it in the list. The
+    logs of the epoch get them with the prefix "val_", for callbacks such as
+    `EarlyStopping("val_bleu", mode="max")`.
 
     Args:
         tokenizers: A `TokenizerPair`, or a `Tokenizer` for both sides.
@@ -36,6 +35,7 @@ class TranslationQuality(keras.callbacks.Callback):
         references: List of reference translations, one per source.
         search: A search, such as `BeamSearch`, or `SearchSettings`. Default: that of an export.
         bleu_tokens: String. Tokenization of BLEU by sacrebleu's names. Default "13a".
+        metrics: List of the names of text metrics, such as "bleu". Default: all registered ones.
 
     Attributes:
         evaluation: The last `Evaluation`; None before the first.
@@ -57,20 +57,18 @@ class TranslationQuality(keras.callbacks.Callback):
         references: Sequence[str],
         search: "Search | SearchSettings | None" = None,
         bleu_tokens: str = "13a",
+        metrics: Sequence[str] | None = None,
     ) -> None:
         super().__init__()
-        if isinstance(sources, str) or isinstance(references, str):
-            given = f"{sources!r} and {references!r}"
-            raise ValueError(f"`sources` and `references` must be lists of texts; got {given}.")
-        if len(sources) != len(references) or not len(sources):
-            given = f"{len(sources):,} sources, {len(references):,} references"
-            raise UserError(f"There must be as many sources as references, not 0; got {given}.")
-        is_single = isinstance(tokenizers, Tokenizer)
-        self.tokenizers: TokenizerPair = TokenizerPair(tokenizers) if is_single else tokenizers
+        require_parallel(sources=sources, references=references)
+        self.tokenizers: TokenizerPair = TokenizerPair.of(tokenizers)
         self.sources: list[str] = list(sources)
         self.references: list[str] = list(references)
         self.search = search
         self.bleu_tokens: str = require_choice("bleu_tokens", bleu_tokens, BLEU_TOKENS)
+        if metrics is not None:
+            metrics = [require_choice("metrics", name, TEXT_METRICS) for name in metrics]
+        self.metrics: list[str] | None = metrics
         self.evaluation: Evaluation | None = None
         self.hypotheses: list[str] | None = None
         self._text_model: TextModel | None = None
@@ -97,7 +95,11 @@ class TranslationQuality(keras.callbacks.Callback):
         """Translates with the model's current weights and returns the metrics by name."""
         self.hypotheses = self.translate(self.sources)
         self.evaluation = evaluate_translations(
-            self.sources, self.hypotheses, self.references, bleu_tokens=self.bleu_tokens
+            self.sources,
+            self.hypotheses,
+            self.references,
+            bleu_tokens=self.bleu_tokens,
+            metrics=self.metrics,
         )
         return dict(self.evaluation.metrics)
 
@@ -116,10 +118,9 @@ class TranslationQuality(keras.callbacks.Callback):
         """The model over strings, which uses the current weights."""
         if self._text_model is None:
             if not (hasattr(self.model, "encode") and hasattr(self.model, "step")):
-                raise UserError(
-                    f"A {type(self.model).__name__} does not translate.",
-                    fix="Leave out `TranslationQuality`, or train a Transformer.",
-                )
+                problem = f"A {type(self.model).__name__} does not translate."
+                fix = "Leave out `TranslationQuality`, or train a Transformer."
+                raise UserError(problem, fix=fix)
             trained = TrainedModel(self.model, self.tokenizers)
             self._text_model = TextModel.of(trained, self.search)
         return self._text_model

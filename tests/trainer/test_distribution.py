@@ -30,8 +30,7 @@ BATCHES = [
     make_batch(4, 4, 4, 3, 1, 1),
 ]
 CASES = {
-    "plain": {"accumulate": 1, "dtype": "float32"},
-    "accumulated": {"accumulate": 3, "dtype": "float32"},
+    "accumulated in float32": {"accumulate": 3, "dtype": "float32"},
     "float16": {"accumulate": 1, "dtype": "mixed_float16"},
 }
 

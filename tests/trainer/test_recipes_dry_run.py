@@ -13,15 +13,19 @@ from tests.phrases import make_pairs
 RECIPES = pathlib.Path(__file__).parents[2] / "training" / "recipes"
 COMPARE = RECIPES.parent / "compare"
 # Changes with which a dry run takes seconds on a CPU. The slow test runs the unchanged recipes.
-ONE_LAYER = ("batches.tokens=256", "model.num_encoder_layers=1", "model.num_decoder_layers=1")
+NARROW = ("batches.tokens=256", "model.hidden_dim=32", "model.intermediate_dim=32")
+ONE_LAYER = (*NARROW, "model.num_encoder_layers=1", "model.num_decoder_layers=1")
+# For recipes that translate and draw as another one does.
+ONLY_STEPS = ("evaluation.sentences=0", "tensorboard.attention=0", "export.enabled=false")
 SMALLER = {
-    "quickstart": ("data.builtin_pairs=1000",),
-    "language_model": ("batches.tokens=512", "model.num_layers=1"),
+    "quickstart": ("data.builtin_pairs=1000", "model.num_encoder_layers=1"),
+    "recall": ("data.builtin_pairs=1000", *ONE_LAYER),
+    "language_model": (*NARROW, "batches.tokens=512", "model.num_layers=1"),
     "multi30k_en_de": ONE_LAYER,
-    "multi30k_en_de_published": ONE_LAYER,
+    "multi30k_en_de_published": (*ONE_LAYER, *ONLY_STEPS),
     "multi30k_en_de_raw": ONE_LAYER,
     "wmt14_en_de_base": ONE_LAYER,
-    "wmt14_en_de_big": ONE_LAYER,
+    "wmt14_en_de_big": (*ONE_LAYER, *ONLY_STEPS),
 }
 
 

@@ -5,21 +5,24 @@ import json
 import pytest
 import tensorflow as tf
 
+from keras_transformer.export import FORMATS, ExportFormat, register_export_format
+from keras_transformer.metrics import TEXT_METRICS, TextMetric, register_text_metric
 from keras_transformer.trainer import load_recipe, train
 from keras_transformer.trainer.progress import TrainingReport
 from tests.trainer.small_runs import make_recipe, make_values
 
 
-@pytest.mark.parametrize("sentences", [0, 3])
-def test_test_corpus_is_never_used_for_validation(corpora, trainings, tmp_path, sentences):
+def test_test_corpus_is_never_used_for_validation(corpora, trainings, tmp_path):
     recipe = make_recipe(
         {**corpora, "test": {"unseen": [corpora["train"]]}},
-        evaluation={"every": 12, "sentences": sentences},
+        evaluation={"every": 12, "sentences": 0},
         tensorboard={"attention": 2},
     )
     trainings.train(recipe, tmp_path / "run")
     result = json.loads((tmp_path / "run" / "result.json").read_text())
-    assert ("bleu" in result["validation"]) == (sentences > 0)
+    assert not set(TEXT_METRICS) & set(result["validation"])
+    # By default, all registered metrics.
+    assert set(result["tests"]["unseen"]["metrics"]) == set(TEXT_METRICS)
     assert result["tests"]["unseen"]["sentences"] == 60
 
 
@@ -38,6 +41,45 @@ def test_profile_has_exactly_the_steps_of_the_recipe(
     recipe = make_recipe(corpora, tensorboard={"every": 50, "profile": [6, 7]})
     trainings.train(recipe, tmp_path / "run")
     assert calls == [("start", 5), ("stop", 7)]
+
+
+@pytest.fixture
+def members():
+    """Registers a metric and an export format, as files in the package would."""
+
+    @register_text_metric("words")
+    class Words(TextMetric):
+        title = "words"
+
+        def compute(self, hypotheses, references):
+            return float(sum(len(reference.split()) for reference in references))
+
+    @register_export_format("listing")
+    class Listing(ExportFormat):
+        def write(self, directory, name, version):
+            names = [weight.path for weight in self.trained.model.weights]
+            (directory / "weights.txt").write_text("\n".join([name, *names]), encoding="utf-8")
+
+    yield
+    del TEXT_METRICS["words"], FORMATS["listing"]
+
+
+@pytest.mark.usefixtures("members")
+def test_listed_metrics_and_the_export_format_are_those_of_the_recipe(corpora, trainings, tmp_path):
+    recipe = make_recipe(
+        {**corpora, "test": {"unseen": [corpora["train"]]}},
+        evaluation={"every": 12, "sentences": 2, "metrics": ["words"]},
+        export={"enabled": True, "format": "listing"},
+    )
+    trainings.train(recipe, tmp_path / "run")
+    result = json.loads((tmp_path / "run" / "result.json").read_text())
+    token_metrics = {"loss", "accuracy", "perplexity"}
+    assert set(result["validation"]) == set(result["best"]) == token_metrics | {"words"}
+    assert result["validation"]["words"] == 2 * 3
+    assert set(result["tests"]["unseen"]["metrics"]) == {"words"}
+    assert result["tests"]["unseen"]["sentences"] == 60
+    exported = (tmp_path / "run/export/phrases/1/weights.txt").read_text().splitlines()
+    assert exported == ["phrases", *(weight.path for weight in trainings.model.weights)]
 
 
 def test_epoch_whose_batches_do_not_fill_whole_steps(corpora, trainings, tmp_path):

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keras_transformer._utils.errors import UserError
-from keras_transformer.trainer.training_plan import TrainingPlan
+from keras_transformer.trainer.training_state import TrainingPlan
 
 small = st.integers(1, 12)
 

@@ -131,7 +131,7 @@ def test_early_stopping_ends_the_training(corpora, trainings, tmp_path):
     recipe = make_recipe(
         corpora,
         batches={"accumulate": 1},
-        training={"steps": 60, "schedule": "constant"},
+        training={"steps": 30, "schedule": "constant"},
         evaluation={"every": 2},
     )
     # No improvement is large enough.
@@ -165,7 +165,7 @@ def test_reduce_lr_on_plateau_changes_a_constant_learning_rate(corpora, training
     recipe = make_recipe(
         corpora,
         batches={"accumulate": 1},
-        training={"schedule": "constant", "steps": 30},
+        training={"steps": 30, "schedule": "constant"},
         evaluation={"every": 2},
         tensorboard={"every": 1},
     )

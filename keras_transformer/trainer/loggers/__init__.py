@@ -2,13 +2,7 @@
 
 from keras_transformer._utils.registry import import_members
 from keras_transformer.trainer.loggers.jsonl import JsonlLogger
-from keras_transformer.trainer.loggers.logger import (
-    LOGGERS,
-    Logger,
-    LoggerGroup,
-    as_logger,
-    register_logger,
-)
+from keras_transformer.trainer.loggers.logger import LOGGERS, Logger, LoggerGroup, register_logger
 from keras_transformer.trainer.loggers.tensorboard import TensorBoardLogger
 
 import_members(__name__, __path__)
@@ -19,6 +13,5 @@ __all__ = [
     "Logger",
     "LoggerGroup",
     "TensorBoardLogger",
-    "as_logger",
     "register_logger",
 ]

@@ -11,8 +11,7 @@ from keras_transformer.trainer.loggers.logger import Logger, register_logger
 
 METRICS_FILE = "metrics.jsonl"
 
-# It depends on the clock and is left out: the file of a resumed run is byte for byte that of an
-# uninterrupted one.
+# It depends on the clock; without it, resumed and uninterrupted runs have equal files.
 _CLOCK_METRIC = "tokens_per_second"
 
 

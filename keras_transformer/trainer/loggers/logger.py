@@ -9,8 +9,7 @@ A new destination is one file in this folder, found automatically:
 
         def log_metrics(self, split, step, metrics, epoch=None): ...
 
-The file imports TensorFlow, or the client of a service, inside its methods only, because the names
-of loggers are checked without them.
+The file imports TensorFlow, or the client of a service, inside its methods only.
 """
 
 # ruff: noqa: B027 (methods without a body are optional)
@@ -22,7 +21,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from keras_transformer._utils.errors import named_file_errors
 from keras_transformer._utils.registry import Kind, register
-from keras_transformer._utils.types import Path
 
 #: The registered loggers by name.
 LOGGERS: dict[str, type["Logger"]] = {}
@@ -30,17 +28,19 @@ LOGGERS: dict[str, type["Logger"]] = {}
 #: Names of the splits.
 TRAIN, VALIDATION = "train", "validation"
 
+#: A setting as loggers can show it.
+Cell = bool | int | float | str
+
 
 def register_logger(name: str) -> Callable[[Kind], Kind]:
-    """Returns a class decorator that adds a `Logger` to `LOGGERS`; recipes choose it by `name`."""
+    """Returns a decorator that registers a `Logger`, which recipes choose by `name`."""
     return register(LOGGERS, name)
 
 
 class Logger(abc.ABC):
     """Destination of metrics, texts, images and hyperparameters of a training run.
 
-    Subclasses implement `for_run` and `log_metrics`, and any other method whose content the
-    destination can show; by default the other methods do nothing.
+    Subclasses implement `for_run`, `log_metrics`, and what else the destination can show.
     """
 
     #: Name by which the logger is registered.
@@ -74,11 +74,7 @@ class Logger(abc.ABC):
         """Logs the distribution of the values of a tensor or array."""
 
     def log_hyperparameters(
-        self,
-        values: Mapping[str, bool | int | float | str],
-        *,
-        name: str | None = None,
-        metrics: Sequence[str] | None = None,
+        self, values: Mapping[str, Cell], *, name: str | None, metrics: Sequence[str] | None
     ) -> None:
         """Logs the settings of a run, once, before its first step.
 
@@ -98,21 +94,8 @@ class Logger(abc.ABC):
         """Flushes and releases resources; the logger is not used afterwards."""
 
     def files(self) -> Iterable[pathlib.Path]:
-        """Returns the files of the run that the logger appends to.
-
-        A checkpoint records their sizes. When a run is resumed from it, they are cut to these
-        sizes, so that nothing is logged twice.
-        """
+        """Returns the files that the logger appends to; resuming cuts them to earlier sizes."""
         return ()
-
-
-def as_logger(destination: Logger | Path) -> Logger:
-    """Returns a `Logger` as it is, and a `TensorBoardLogger` for the path of a directory."""
-    if isinstance(destination, Logger):
-        return destination
-    from keras_transformer.trainer.loggers.tensorboard import TensorBoardLogger
-
-    return TensorBoardLogger(destination)
 
 
 def _forwarded(method: str) -> Callable[..., None]:
@@ -136,8 +119,7 @@ class LoggerGroup(Logger):
     def __init__(self, loggers: Sequence[Logger], run_directory: pathlib.Path) -> None:
         self.loggers: tuple[Logger, ...] = tuple(loggers)
         self.run_directory = run_directory
-        # Names of the files at the last checkpoint, also those of loggers that the recipe no longer
-        # has.
+        # Files at the last checkpoint, also those of loggers that the recipe no longer has.
         self._resumed: set[str] = set()
 
     @classmethod
@@ -165,21 +147,23 @@ class LoggerGroup(Logger):
         return [path for logger in self.loggers for path in logger.files()]
 
     def file_sizes(self) -> dict[str, int]:
-        """Flushes all loggers and returns the size of each file, by its path in the run directory.
-
-        The files are on the disk to these sizes when this returns, so a checkpoint may rely on it.
-        """
+        """Returns the size of each file, to which it is on the disk, by its path in the run."""
         self.flush()
         names = [self._name(path) for path in self.files()]
         others = sorted(self._resumed.difference(names))
         names += [name for name in others if (self.run_directory / name).is_file()]
-        return {name: _size_on_disk(self.run_directory / name) for name in names}
+        sizes = {}
+        for name in names:
+            path = self.run_directory / name
+            with named_file_errors(path), path.open("rb") as file:
+                os.fsync(file.fileno())
+                sizes[name] = os.fstat(file.fileno()).st_size
+        return sizes
 
     def truncate(self, sizes: Mapping[str, int], say: Callable[[str], None] = print) -> None:
-        """Cuts all files to the sizes that `file_sizes` returned; newer files are removed.
+        """Cuts all files to the sizes at a checkpoint, after which a killed run has logged more.
 
-        A killed run has logged more than its last checkpoint records. Everything after that
-        checkpoint is logged again when the run is resumed. Lost logs are reported with `say`.
+        Newer files are removed, and lost logs are reported with `say`.
         """
         self._resumed = set(sizes)
         for path in self.files():
@@ -198,9 +182,3 @@ class LoggerGroup(Logger):
 
     def _name(self, path: pathlib.Path) -> str:
         return str(path.relative_to(self.run_directory))
-
-
-def _size_on_disk(path: pathlib.Path) -> int:
-    with named_file_errors(path), path.open("rb") as file:
-        os.fsync(file.fileno())
-        return os.fstat(file.fileno()).st_size

@@ -10,7 +10,7 @@ import numpy as np
 
 from keras_transformer._utils.errors import named_file_errors
 from keras_transformer._utils.types import Path
-from keras_transformer.trainer.loggers.logger import VALIDATION, Logger, register_logger
+from keras_transformer.trainer.loggers.logger import VALIDATION, Cell, Logger, register_logger
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -32,10 +32,9 @@ def event_writer(directory: Path) -> "tf.summary.SummaryWriter":
 
 @register_logger("tensorboard")
 class TensorBoardLogger(Logger):
-    """Logger that writes event files, one subdirectory per split.
+    """Logger that writes event files, one subdirectory per split, which is a run in TensorBoard.
 
-    TensorBoard shows each subdirectory as a run with a color of its own; training and validation
-    write the same tags, so that their curves share a chart.
+    Training and validation write the same tags, so that their curves share a chart.
 
     Args:
         log_dir: The directory that is given to TensorBoard, or one of many inside it.
@@ -76,21 +75,15 @@ class TensorBoardLogger(Logger):
             summary.histogram(name, tf.cast(values, tf.float32))
 
     def log_hyperparameters(
-        self,
-        values: Mapping[str, bool | int | float | str],
-        *,
-        name: str | None = None,
-        metrics: Sequence[str] | None = None,
+        self, values: Mapping[str, Cell], *, name: str | None, metrics: Sequence[str] | None
     ) -> None:
         from tensorboard.plugins.hparams import api
 
         # The plugin looks for metrics in the directory of the hyperparameters.
         with self._writing(VALIDATION, 0):
             if metrics is not None:
-                api.hparams_config(
-                    hparams=[api.HParam(key) for key in values],
-                    metrics=[api.Metric(tag) for tag in metrics],
-                )
+                columns = [api.Metric(tag) for tag in metrics]
+                api.hparams_config([api.HParam(key) for key in values], columns)
             api.hparams(dict(values), trial_id=name)
 
     def finish(self, step: int) -> None:
@@ -103,12 +96,12 @@ class TensorBoardLogger(Logger):
 
     def flush(self) -> None:
         with named_file_errors(self.log_dir):
-            for path in self._event_directories():
+            for path in self._open_directories():
                 _WRITERS[path].flush()
 
     def close(self) -> None:
         with named_file_errors(self.log_dir):
-            for path in self._event_directories():
+            for path in self._open_directories():
                 _WRITERS.pop(path).close()
 
     def files(self) -> Iterable[pathlib.Path]:
@@ -122,7 +115,6 @@ class TensorBoardLogger(Logger):
         with named_file_errors(self.log_dir), event_writer(self.log_dir / split).as_default(step):
             yield tf.summary
 
-    def _event_directories(self) -> list[str]:
-        """Returns the directories inside the logger's own that have an open event file."""
+    def _open_directories(self) -> list[str]:
         log_dir = os.path.realpath(self.log_dir)
         return [path for path in _WRITERS if pathlib.Path(path).is_relative_to(log_dir)]

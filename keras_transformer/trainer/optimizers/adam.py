@@ -21,9 +21,9 @@ class Adam(OptimizerConfig):
     """Adam (Kingma and Ba 2015). Defaults: Vaswani et al. 2017, "Attention Is All You Need", §5.3.
 
     Args:
-        beta_1: Number in [0, 1). Decay rate of the first moment. Default 0.9.
-        beta_2: Number in [0, 1). Decay rate of the second moment. Default 0.98.
-        epsilon: Positive number. Added to the square root of the second moment. Default 1e-9.
+        beta_1: Decay rate of the first moment, in [0, 1). Default 0.9.
+        beta_2: Decay rate of the second moment, in [0, 1). Default 0.98.
+        epsilon: Positive number, added to the square root of the second moment. Default 1e-9.
     """
 
     beta_1: float = setting(0.9, require_rate)

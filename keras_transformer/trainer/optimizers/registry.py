@@ -13,8 +13,7 @@ optimizer:
 
             return keras.optimizers.Lion(learning_rate, beta_1=self.beta_1, **shared)
 
-The file is found automatically. It imports TensorFlow and Keras inside `build` only, because
-recipes are checked without them.
+The file is found automatically. It imports TensorFlow and Keras inside `build` only.
 """
 
 import abc
@@ -36,9 +35,8 @@ else:
 class OptimizerConfig(abc.ABC):
     """Hyperparameters of an optimizer: the base class of all members of `OPTIMIZERS`.
 
-    Subclasses are frozen dataclasses whose fields are declared with `setting`. Each field is a key
-    that a recipe can set; learning rate, clipping and the moving average of weights are not among
-    them, because every optimizer has them. A value that is not allowed is an `ArgumentError`.
+    Subclasses are frozen dataclasses whose fields, declared with `setting`, a recipe can set. What
+    every optimizer has (learning rate, clipping, average of the weights) is not among them.
     """
 
     #: Name by which the optimizer is registered.
@@ -63,5 +61,5 @@ OPTIMIZERS: dict[str, type[OptimizerConfig]] = {}
 
 
 def register_optimizer(name: str) -> Callable[[Kind], Kind]:
-    """Returns a class decorator that adds an `OptimizerConfig` to `OPTIMIZERS` by its name."""
+    """Returns a decorator that registers an `OptimizerConfig`, which recipes choose by `name`."""
     return register(OPTIMIZERS, name)

@@ -7,13 +7,13 @@ import types
 import pytest
 
 from keras_transformer._utils.errors import UserError
+from keras_transformer.trainer.callbacks import TrainingScalars
 from keras_transformer.trainer.loggers import (
     LOGGERS,
     JsonlLogger,
     Logger,
     LoggerGroup,
     TensorBoardLogger,
-    as_logger,
     register_logger,
 )
 from tests.trainer.small_runs import make_recipe
@@ -69,10 +69,10 @@ def test_tensorboard_logger_closes_its_own_files_only(tmp_path):
     assert [event.step for event in read_events(tmp_path / "other" / "train")] == [1, 2]
 
 
-def test_path_becomes_a_tensorboard_logger(tmp_path):
-    assert as_logger(tmp_path).log_dir == tmp_path
+def test_callback_takes_a_logger_or_the_directory_of_tensorboard(tmp_path):
+    assert TrainingScalars(tmp_path).logger.log_dir == tmp_path
     logger = JsonlLogger(tmp_path / "metrics.jsonl")
-    assert as_logger(logger) is logger
+    assert TrainingScalars(logger).logger is logger
 
 
 # Files of several loggers.

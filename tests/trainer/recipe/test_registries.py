@@ -1,4 +1,4 @@
-"""A new optimizer, schedule, logger, metric or tokenizer can be used in recipes once registered."""
+"""Optimizers, schedules, loggers, metrics and export formats in recipes once registered."""
 
 import dataclasses
 
@@ -6,6 +6,7 @@ import keras
 import pytest
 
 from keras_transformer._utils.checks import require_positive_integer, require_rate
+from keras_transformer.export.formats import FORMATS, ExportFormat, register_export_format
 from keras_transformer.metrics import TEXT_METRICS, TextMetric, register_text_metric
 from keras_transformer.schedules import SCHEDULES, WarmUpSchedule, register_schedule
 from keras_transformer.trainer.config import Recipe
@@ -53,7 +54,12 @@ def members():
         def compute(self, hypotheses, references):
             return 0.0
 
+    @register_export_format("drawing")
+    class Drawing(ExportFormat):
+        write = None
+
     yield
+    del FORMATS["drawing"]
     del OPTIMIZERS["lion"], SCHEDULES["stairs"], LOGGERS["paper"], TEXT_METRICS["ter"]
 
 
@@ -89,12 +95,29 @@ def test_options_of_a_registered_schedule_are_checked(options, got):
     assert_mistake(error, key=f"training.schedule_options.{next(iter(options))}", got=got)
 
 
-def test_registered_logger_and_metric_are_choices():
+def test_registered_logger_metric_and_format_are_choices():
     recipe = Recipe.from_dictionary(
-        changed(TRANSLATION, training={"loggers": ["paper"]}, evaluation={"metric": "ter"})
+        changed(
+            TRANSLATION,
+            training={"loggers": ["paper"]},
+            evaluation={"metric": "ter", "metrics": ["bleu", "ter"]},
+            export={"format": "drawing"},
+        )
     )
     assert recipe.training.loggers == ("paper",)
-    assert recipe.evaluation.metric == "ter"
+    assert (recipe.evaluation.metric, recipe.evaluation.metrics) == ("ter", ("bleu", "ter"))
+    assert recipe.export.format == "drawing"
+    assert Recipe.from_dictionary(recipe.to_dictionary()) == recipe
+
+
+def test_metric_of_the_best_evaluation_must_be_computed():
+    error = recipe_error(TRANSLATION, evaluation={"metric": "ter", "metrics": ["bleu"]})
+    assert_mistake(error, key="evaluation.metrics", expected="'ter'", got=["bleu"])
+
+
+def test_weights_are_refused_for_a_format_without_this_setting():
+    error = recipe_error(TRANSLATION, export={"format": "drawing", "weights": "float16"})
+    assert_mistake(error, key="export.weights", expected="'drawing'", got="float16")
 
 
 @pytest.mark.parametrize(
@@ -104,9 +127,11 @@ def test_registered_logger_and_metric_are_choices():
         ("training", "schedule", "stairs"),
         ("training", "loggers", "paper"),
         ("evaluation", "metric", "ter"),
+        ("evaluation", "metrics", "ter"),
+        ("export", "format", "drawing"),
     ],
 )
 def test_unknown_names_are_answered_with_the_registered_ones(section, key, name):
-    value = [f"{name}s"] if key == "loggers" else f"{name}s"
+    value = [f"{name}s"] if key in ("loggers", "metrics") else f"{name}s"
     error = recipe_error(TRANSLATION, **{section: {key: value}})
     assert_mistake(error, key=f"{section}.{key}", expected=f"'{name}'", fix=f"'{name}'")
