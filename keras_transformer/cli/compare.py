@@ -31,12 +31,12 @@ by Ctrl-C, SIGTERM or the closing of the terminal.
 """
 
 import argparse
-import os
+import io
 import pathlib
 import sys
 
 from keras_transformer._utils.errors import ArgumentError
-from keras_transformer.cli.text_output import tell
+from keras_transformer.cli.shared import tell
 from keras_transformer.cli.train import add_overrides, messages_in
 
 SUMMARY = "train several models under one budget and compare them"
@@ -44,27 +44,18 @@ SUMMARY = "train several models under one budget and compare them"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the verb."""
-    parser.add_argument(
-        "recipe", metavar="RECIPE", help="a comparison or a recipe: a YAML file, or quickstart"
-    )
-    parser.add_argument(
-        "--models", metavar="A,B,C", help="names of models (default: all models of the file)"
-    )
-    parser.add_argument("--seeds", metavar="1,2,3", help="seeds (default: the file's, or 1,2,3)")
+    add = parser.add_argument
+    add("recipe", metavar="RECIPE", help="a comparison or a recipe: a YAML file, or quickstart")
+    add("--models", metavar="A,B,C", help="names of models (default: all models of the file)")
+    add("--seeds", metavar="1,2,3", help="seeds (default: the file's, or 1,2,3)")
     budget = parser.add_mutually_exclusive_group()
     budget.add_argument("--tokens", type=int, metavar="N", help="target tokens for each model")
     budget.add_argument("--seconds", type=float, metavar="N", help="training time of each model")
     add_overrides(parser, "replace a value of the recipe for all models; may be repeated")
-    parser.add_argument(
-        "--match",
-        action="store_true",
-        help="change sizes until all models are similar in size",
-    )
-    parser.add_argument(
-        "--output", metavar="DIR", help="directory of the results (default: comparisons/<name>)"
-    )
+    add("--match", action="store_true", help="change sizes until all models are similar in size")
+    add("--output", metavar="DIR", help="directory of the results (default: comparisons/<name>)")
     # For the command itself: one stage in this process; RECIPE is then a directory.
-    parser.add_argument("--stage", choices=("plan", "run"), help=argparse.SUPPRESS)
+    add("--stage", choices=("plan", "run"), help=argparse.SUPPRESS)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -79,7 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
         run_stage_here(arguments.stage, arguments.recipe)
         return 0
     from keras_transformer.analysis.compare import ComparisonStopped, compare, load_comparison
-    from keras_transformer.analysis.compare.report import draw_table
+    from keras_transformer.analysis.compare.results import draw_table
 
     comparison = load_comparison(
         arguments.recipe,
@@ -129,9 +120,6 @@ def run_stage_here(stage: str, directory: str) -> None:
     if stage == "plan":
         plan_comparison(directory, report=tell)
         return
-    with (
-        open(os.devnull, "w", encoding="utf-8") as nowhere,
-        make_report(sys.stderr, results=nowhere) as report,
-        messages_in(report),
-    ):
+    # The summary is not shown.
+    with make_report(sys.stderr, results=io.StringIO()) as report, messages_in(report):
         measure_run(ComparedRun(directory), report)

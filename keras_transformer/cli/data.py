@@ -20,16 +20,21 @@ import contextlib
 import logging
 import sys
 import tempfile
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from keras_transformer._utils.checks import require_choice, require_integer
 from keras_transformer._utils.console import print_rendered
 from keras_transformer._utils.errors import UserError
+from keras_transformer.cli.shared import run_with_tensorflow
 
 if TYPE_CHECKING:
     from keras_transformer.data import Corpus
 
 SUMMARY = "report on a corpus before training"
+
+#: Options of formats that have an option of the command; others are given by `--format-option`.
+OPTIONS_WITH_FLAGS = ("columns", "has_header", "keys")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,26 +49,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     reading("--columns", metavar="NAMES", help="columns of a TSV file (default: source,target)")
     reading("--has-header", action="store_true", help="the first line of a TSV file is a header")
     reading("--keys", metavar="COLUMN=KEY,...", help="keys of the texts in JSON lines")
-    reading(
-        "--on-bad-line",
-        choices=("error", "skip"),
-        default="error",
-        help="what to do with lines that break the format (default: %(default)s)",
-    )
-    reading(
-        "--encoding-errors",
-        choices=("error", "replace"),
-        default="error",
-        help="what to do with bytes that are not UTF-8 (default: %(default)s)",
-    )
+    option = "another option of the format, with a value as in a recipe; may be repeated"
+    reading("--format-option", action="append", default=[], metavar="NAME=VALUE", help=option)
+    bad = "what to do with lines that break the format (default: %(default)s)"
+    reading("--on-bad-line", choices=("error", "skip"), default="error", help=bad)
+    encoding = "what to do with bytes that are not UTF-8 (default: %(default)s)"
+    reading("--encoding-errors", choices=("error", "replace"), default="error", help=encoding)
     batching = parser.add_argument_group("vocabulary and batches").add_argument
-    batching(
-        "--tokenizer",
-        metavar="KIND",
-        default="sentencepiece",
-        help="sentencepiece, wordpiece, bytes, or the directory of a saved tokenizer "
-        "(default: %(default)s)",
-    )
+    tokenizer = "sentencepiece, wordpiece, bytes, or the directory of a saved tokenizer "
+    tokenizer += "(default: %(default)s)"
+    batching("--tokenizer", metavar="KIND", default="sentencepiece", help=tokenizer)
     size = "number of ids to learn (default: 8000)"
     batching("--vocabulary-size", type=int, metavar="V", help=size)
     tokens = "maximum tokens per batch, padding included (default: %(default)s)"
@@ -81,16 +76,9 @@ def run(arguments: argparse.Namespace) -> None:
         print(list_formats())
         return
     require_consistent(arguments)
-    from keras_transformer.cli.main import import_tensorflow_quietly
-
-    import_tensorflow_quietly()
     # Otherwise matplotlib logs that it has no directory of its own, or that it searches for fonts.
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
-    options = {name: "--" + name.replace("_", "-") for name in vars(arguments)}
-    try:
-        make_report(arguments)
-    except UserError as error:
-        raise error.renamed(options) from error
+    run_with_tensorflow(make_report, arguments)
 
 
 def list_formats() -> str:
@@ -102,7 +90,10 @@ def list_formats() -> str:
         extensions = f" ({', '.join(kind.extensions)})" if kind.extensions else ""
         lines.append(f"{name:<22}{kind.title}{extensions}")
         for option, meaning in kind.options.items():
-            lines.append(f"{'':<22}  --{option.replace('_', '-')}: {meaning}")
+            flag = f"--{option.replace('_', '-')}"
+            if option not in OPTIONS_WITH_FLAGS:
+                flag = f"--format-option {option}=VALUE"
+            lines.append(f"{'':<22}  {flag}: {meaning}")
     return "\n".join(lines)
 
 
@@ -113,7 +104,7 @@ def require_consistent(arguments: argparse.Namespace) -> None:
             "Name the files of a corpus (before --validation, which takes all files after it), or "
             "use --dates for the built-in corpus."
         )
-    of_files = ("validation", "format", "columns", "has_header", "keys")
+    of_files = ("validation", "format", "format_option", *OPTIONS_WITH_FLAGS)
     if arguments.dates and any(getattr(arguments, name) for name in of_files):
         raise UserError(
             "--dates is a whole corpus with validation data: leave out the options for files."
@@ -122,6 +113,7 @@ def require_consistent(arguments: argparse.Namespace) -> None:
         from keras_transformer.data.corpora import FORMATS
 
         require_choice("--format", arguments.format, FORMATS)
+    parse_format_options(arguments.format_option)
     require_integer("--tokens", arguments.tokens, minimum=1)
     require_integer("--max-length", arguments.max_length, minimum=2)
     if arguments.vocabulary_size is not None:
@@ -139,10 +131,8 @@ def make_report(arguments: argparse.Namespace) -> None:
 
     output = require_report_directory(arguments.output)
     corpus, validation = open_corpora(arguments)
-    with contextlib.ExitStack() as stack:
-        directory = arguments.cache
-        if directory is None:
-            directory = stack.enter_context(tempfile.TemporaryDirectory())
+    kept = arguments.cache and contextlib.nullcontext(arguments.cache)
+    with kept or tempfile.TemporaryDirectory() as directory:
         report = make_data_report(
             corpus,
             directory,
@@ -166,6 +156,7 @@ def open_corpora(arguments: argparse.Namespace) -> "tuple[Corpus, Corpus | None]
     if arguments.dates:
         dates = open_builtin("dates")
         return dates.train, dates.validation
+    options = parse_format_options(arguments.format_option)
     settings: dict[str, Any] = {
         "format": arguments.format,
         "columns": arguments.columns and tuple(arguments.columns.split(",")),
@@ -173,8 +164,12 @@ def open_corpora(arguments: argparse.Namespace) -> "tuple[Corpus, Corpus | None]
         "keys": arguments.keys and parse_keys(arguments.keys),
         "on_bad_line": arguments.on_bad_line,
         "encoding_errors": arguments.encoding_errors,
+        **options,
     }
-    corpus = open_corpus(arguments.files, **settings)
+    try:
+        corpus = open_corpus(arguments.files, **settings)
+    except UserError as error:
+        raise error.renamed({name: f"--format-option {name}" for name in options}) from error
     if arguments.validation is None:
         return corpus, None
     labels = getattr(corpus, "labels", None)
@@ -182,11 +177,7 @@ def open_corpora(arguments: argparse.Namespace) -> "tuple[Corpus, Corpus | None]
 
 
 def parse_keys(text: str) -> dict[str, str]:
-    """Returns the mapping that a string such as `source=en,target=de` describes.
-
-    >>> parse_keys("source=en,target=de")
-    {'source': 'en', 'target': 'de'}
-    """
+    """Returns the mapping that a string such as `source=en,target=de` describes."""
     parts = (part.partition("=") for part in text.split(","))
     keys = {column: key for column, _, key in parts}
     if not all(keys) or not all(keys.values()):
@@ -194,6 +185,25 @@ def parse_keys(text: str) -> dict[str, str]:
             f"must look like source=en,target=de or text=body; got {text!r}.", argument="--keys"
         )
     return keys
+
+
+def parse_format_options(texts: Iterable[str]) -> dict[str, Any]:
+    """Returns the options in texts such as `sheet=2`; the values are read as in a recipe."""
+    from keras_transformer.data.corpora import FORMATS
+    from keras_transformer.trainer.recipe_file import YamlError, read_yaml
+
+    known = {option for kind in FORMATS.values() for option in kind.options}
+    options = {}
+    for text in texts:
+        name, _, value = text.partition("=")
+        require_choice("--format-option", name, known)
+        if not value:
+            raise UserError("must look like NAME=VALUE.", where=f"--format-option {text}")
+        try:
+            options[name] = read_yaml(value)[0]
+        except YamlError as error:
+            raise error.at(f"--format-option {text}") from error
+    return options
 
 
 def print_stage(stage: str) -> None:

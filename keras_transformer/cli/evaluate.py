@@ -15,16 +15,7 @@ import argparse
 import json
 from typing import TYPE_CHECKING, Any
 
-from keras_transformer.cli.text_input import (
-    add_line_arguments,
-    add_model_argument,
-    add_search_options,
-    note_replaced,
-    open_model,
-    require_whole_numbers,
-    run_with_tensorflow,
-    search_settings,
-)
+from keras_transformer.cli import shared
 from keras_transformer.metrics.bleu import BLEU_TOKENS
 
 if TYPE_CHECKING:
@@ -34,54 +25,47 @@ SUMMARY = "measure the quality of a model's translations"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_model_argument(parser)
-    parser.add_argument("--source", metavar="FILE", required=True, help="texts to translate")
-    parser.add_argument(
-        "--reference", metavar="FILE", required=True, help="their translations by people"
-    )
-    parser.add_argument(
-        "--worst",
-        type=int,
-        metavar="N",
-        default=5,
-        help="number of sentences with the lowest chrF to show (default: %(default)s)",
-    )
-    parser.add_argument("--json", action="store_true", help="print the result as a JSON object")
-    parser.add_argument("--output", metavar="FILE", help="also write the translations here")
-    parser.add_argument(
-        "--bleu-tokens",
-        choices=BLEU_TOKENS,
-        help="tokenization of BLEU; none is for texts that are tokenized already (default: as in "
-        "the recipe of the training, else 13a)",
-    )
-    add_line_arguments(parser)
-    add_search_options(parser)
+    add = parser.add_argument
+    add("--source", metavar="FILE", required=True, help="texts to translate")
+    add("--reference", metavar="FILE", required=True, help="their translations by people")
+    worst = "number of sentences with the lowest chrF to show (default: %(default)s)"
+    add("--worst", type=int, metavar="N", default=5, help=worst)
+    add("--json", action="store_true", help="print the result as a JSON object")
+    add("--output", metavar="FILE", help="also write the translations here")
+    tokens = "tokenization of BLEU; none is for texts that are tokenized already (default: as in "
+    tokens += "the recipe of the training, else 13a)"
+    add("--bleu-tokens", choices=BLEU_TOKENS, help=tokens)
+    shared.add_model_arguments(parser)
+    shared.add_search_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
-    require_whole_numbers(arguments, 0, "worst")
-    require_whole_numbers(arguments, 1, "batch_size")
-    run_with_tensorflow(evaluate, arguments)
+    shared.require_whole_numbers(arguments, 0, "worst")
+    shared.require_whole_numbers(arguments, 1, "batch_size")
+    shared.run_with_tensorflow(evaluate, arguments)
 
 
 def evaluate(arguments: argparse.Namespace) -> None:
     """Translates the source, compares it with the reference and prints the result."""
     from keras_transformer._utils.console import print_rendered
-    from keras_transformer.cli.text_output import one_line, open_output, require_output_file
-    from keras_transformer.inference import evaluate_translations
+    from keras_transformer.inference import evaluate_translations, translate_lines
     from keras_transformer.inference.readers import require_parallel
+    from keras_transformer.inference.translation import WINDOW
 
     files = [arguments.source, arguments.reference]
-    output = arguments.output and require_output_file("--output", arguments.output, files)
+    output = arguments.output and shared.require_output_file("--output", arguments.output, files)
     require_parallel(files, arguments.encoding_errors)
-    text_model = open_model(arguments.model, **search_settings(arguments))
-    sources, references = read_both(
-        arguments.source, arguments.reference, arguments.encoding_errors, text_model
-    )
-    hypotheses = translate_all(text_model, sources, arguments.batch_size)
+    text_model = shared.open_model(arguments)
+    sources, references = read_both(files, arguments.encoding_errors, text_model)
+    hypotheses = []
+    with shared.line_progress("Translating", len(sources), output=None) as advance:
+        window = arguments.batch_size or WINDOW
+        for translation in translate_lines(text_model, sources, window=window):
+            hypotheses.append(translation.text)
+            advance(1)
     if output:
-        with open_output(output) as write:
-            write("".join(one_line(text) + "\n" for text in hypotheses))
+        with shared.open_output(output) as write:
+            write("".join(shared.one_line(text) + "\n" for text in hypotheses))
     bleu_tokens = arguments.bleu_tokens or bleu_tokens_of(text_model)
     evaluation = evaluate_translations(
         sources, hypotheses, references, arguments.worst, bleu_tokens
@@ -100,32 +84,17 @@ def bleu_tokens_of(text_model: "TextModel") -> str:
     return known if known in BLEU_TOKENS else "13a"
 
 
-def read_both(
-    source: str, reference: str, encoding_errors: str, text_model: "TextModel"
-) -> list[list[str]]:
-    """Returns the source texts for the model, and the lines of the reference."""
+def read_both(files: list[str], encoding_errors: str, text_model: "TextModel") -> list[list[str]]:
+    """Returns the texts of the source file for the model, and the lines of the reference file."""
     from keras_transformer.inference.readers import LineReader, as_sources
 
     texts = []
-    for path in (source, reference):
+    for path in files:
         with LineReader(path, encoding_errors) as lines:
-            is_source = path == source
+            is_source = not texts
             texts.append(list(as_sources(lines, path, text_model) if is_source else lines))
-            note_replaced(lines)
+            shared.note_replaced(lines)
     return texts
-
-
-def translate_all(text_model: "TextModel", sources: list[str], batch_size: int | None) -> list[str]:
-    """Returns the best translation of each source, with a progress bar."""
-    from keras_transformer.cli.text_input import line_progress
-    from keras_transformer.inference.translation import WINDOW, translate_lines
-
-    hypotheses = []
-    with line_progress("Translating", len(sources), output=None) as advance:
-        for translation in translate_lines(text_model, sources, window=batch_size or WINDOW):
-            hypotheses.append(translation.text)
-            advance(1)
-    return hypotheses
 
 
 def draw_evaluation(console: Any, evaluation: "Evaluation") -> None:

@@ -12,57 +12,33 @@ and so does TensorFlow in any other language. saved_models/README.md describes t
 import argparse
 
 from keras_transformer._utils.checks import require_integer
-from keras_transformer.cli.text_input import (
-    add_search_options,
-    run_with_tensorflow,
-    search_settings,
-)
+from keras_transformer.cli import shared
 
 SUMMARY = "write a trained model as a SavedModel: strings in, strings out"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("run_directory", metavar="RUN", help="the directory of a training run")
-    parser.add_argument(
-        "--to",
-        required=True,
-        metavar="DIR",
-        help="directory of all versions of this model, such as saved_models/NAME",
-    )
-    parser.add_argument(
-        "--format",
-        metavar="NAME",
-        default="saved_model",
-        help="a registered export format (default: %(default)s)",
-    )
-    parser.add_argument("--version", type=int, metavar="N", help="default: the next number")
-    add_search_options(parser)
-    parser.add_argument(
-        "--max-source-tokens",
-        type=int,
-        metavar="N",
-        help="longer texts are cut (default: the model's max_length; for a language model, what "
-        "--max-length leaves of it, but at least half of it)",
-    )
-    parser.add_argument(
-        "--weights",
-        choices=("float32", "float16", "bfloat16"),
-        help="dtype in which weights are stored; the effect is measured (default: float32)",
-    )
-    parser.add_argument(
-        "--xla",
-        action="store_true",
-        help="compile the search with XLA: faster, but not for TensorFlow Serving",
-    )
-    parser.add_argument(
-        "--portable",
-        action="store_true",
-        help="require core operations, so that tensorflow-text is not needed; for models of bytes",
-    )
+    add = parser.add_argument
+    add("run_directory", metavar="RUN", help="the directory of a training run")
+    directory = "directory of all versions of this model, such as saved_models/NAME"
+    add("--to", required=True, metavar="DIR", help=directory)
+    kind = "a registered export format (default: %(default)s)"
+    add("--format", metavar="NAME", default="saved_model", help=kind)
+    add("--version", type=int, metavar="N", help="default: the next number")
+    shared.add_search_options(parser)
+    limit = "longer texts are cut (default: the model's max_length; for a language model, what "
+    limit += "--max-length leaves of it, but at least half of it)"
+    add("--max-source-tokens", type=int, metavar="N", help=limit)
+    weights = "dtype in which weights are stored; the effect is measured (default: float32)"
+    add("--weights", choices=("float32", "float16", "bfloat16"), help=weights)
+    xla = "compile the search with XLA: faster, but not for TensorFlow Serving"
+    add("--xla", action="store_true", help=xla)
+    portable = "require core operations, so that tensorflow-text is not needed; for models of bytes"
+    add("--portable", action="store_true", help=portable)
 
 
 def run(arguments: argparse.Namespace) -> None:
-    run_with_tensorflow(export, arguments)
+    shared.run_with_tensorflow(export, arguments)
 
 
 def export(arguments: argparse.Namespace) -> None:
@@ -75,11 +51,10 @@ def export(arguments: argparse.Namespace) -> None:
     given = {name: getattr(arguments, name) for name in ("weights", "xla", "portable")}
     settings = {name: value for name, value in given.items() if value}
     # Mistakes in settings are reported before anything is loaded.
-    searching = search_settings(arguments)
+    searching = shared.search_settings(arguments)
     SearchSettings(**searching)
     if arguments.max_source_tokens is not None:
-        name = "max_source_tokens"
-        tokens = require_integer(name, arguments.max_source_tokens, minimum=1)
+        tokens = require_integer("max_source_tokens", arguments.max_source_tokens, minimum=1)
         settings["limits"] = TextLimits(tokens=tokens)
     if arguments.version is not None:
         require_integer("version", arguments.version, minimum=0)

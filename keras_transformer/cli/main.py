@@ -10,7 +10,7 @@ from typing import NoReturn
 
 from keras_transformer import __version__
 from keras_transformer._utils.errors import UserError
-from keras_transformer.cli.text_output import forget, open_closed_streams, tell
+from keras_transformer.cli.shared import forget, open_closed_streams, tell
 from keras_transformer.trainer.signals import StopSignal, TrainingFailed, TrainingStopped
 
 #: Each verb is a module of this package with `SUMMARY`, `add_arguments(parser)` and

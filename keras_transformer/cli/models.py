@@ -9,7 +9,7 @@ import argparse
 from collections.abc import Iterator
 
 from keras_transformer._utils.checks import require_choice, require_positive_integer
-from keras_transformer.cli.text_input import run_with_tensorflow
+from keras_transformer.cli.shared import run_with_tensorflow
 
 SUMMARY = "list the sizes of models and count their parameters"
 
@@ -17,20 +17,11 @@ HEADINGS = ("size", "layers", "hidden dim", "intermediate dim", "heads", "parame
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "model",
-        nargs="?",
-        metavar="MODEL",
-        default="Transformer",
-        help="class of models, such as LanguageModel or TextEncoder (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--vocabulary-size",
-        type=int,
-        default=37_000,
-        metavar="V",
-        help="number of tokens (default: %(default)s)",
-    )
+    add = parser.add_argument
+    model = "class of models, such as LanguageModel or TextEncoder (default: %(default)s)"
+    add("model", nargs="?", metavar="MODEL", default="Transformer", help=model)
+    tokens = "number of tokens (default: %(default)s)"
+    add("--vocabulary-size", type=int, default=37_000, metavar="V", help=tokens)
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -52,14 +43,7 @@ def list_sizes(arguments: argparse.Namespace) -> None:
 
 
 def describe_sizes(model: str, vocabulary_size: int) -> Iterator[tuple[str | int, ...]]:
-    """Yields size, layers, hidden and intermediate dimension, heads and parameters of each size.
-
-    A setting that the model does not have is a dash.
-
-    Args:
-        model: name of a class of models.
-        vocabulary_size: number of tokens.
-    """
+    """Yields the cells of a row for each size; a setting that the model does not have is a dash."""
     from keras_transformer.models import MODELS
 
     model_class = MODELS[require_choice("MODEL", model, MODELS)]

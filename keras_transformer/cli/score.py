@@ -21,14 +21,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from keras_transformer._utils.errors import UserError
-from keras_transformer.cli.text_input import (
-    add_line_arguments,
-    add_model_argument,
-    note_replaced,
-    open_model,
-    require_whole_numbers,
-    run_with_tensorflow,
-)
+from keras_transformer.cli import shared
 
 if TYPE_CHECKING:
     from keras_transformer.inference import Score
@@ -39,31 +32,27 @@ FORMATS = ("tsv", "jsonl")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_model_argument(parser)
-    parser.add_argument("--source", metavar="FILE", help="may be left out for a language model")
-    parser.add_argument("--target", metavar="FILE", required=True, help="texts to score")
-    parser.add_argument(
-        "--format", choices=FORMATS, default=FORMATS[0], help="default: %(default)s"
-    )
-    add_line_arguments(parser)
+    add = parser.add_argument
+    add("--source", metavar="FILE", help="may be left out for a language model")
+    add("--target", metavar="FILE", required=True, help="texts to score")
+    add("--format", choices=FORMATS, default=FORMATS[0], help="default: %(default)s")
+    shared.add_model_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
-    require_whole_numbers(arguments, 1, "batch_size")
-    run_with_tensorflow(score, arguments)
+    shared.require_whole_numbers(arguments, 1, "batch_size")
+    shared.run_with_tensorflow(score, arguments)
 
 
 def score(arguments: argparse.Namespace) -> None:
     """Scores all lines, prints a row for each, and reports the score of all."""
-    from keras_transformer.cli.text_input import line_progress
-    from keras_transformer.cli.text_output import open_output
     from keras_transformer.inference import LineReader, Score, score_pairs
     from keras_transformer.inference.readers import as_sources, require_parallel
     from keras_transformer.inference.translation import WINDOW
 
     files = [path for path in (arguments.source, arguments.target) if path is not None]
     total = require_parallel(files, arguments.encoding_errors)
-    text_model = open_model(arguments.model)
+    text_model = shared.open_model(arguments)
     text_model.require("score")
     if arguments.source is None and not text_model.is_language_model:
         raise UserError(
@@ -73,20 +62,23 @@ def score(arguments: argparse.Namespace) -> None:
         )
     everything = Score(0.0, 0)
     with contextlib.ExitStack() as stack:
-        readers = [
-            stack.enter_context(LineReader(path, arguments.encoding_errors)) for path in files
-        ]
+        readers = [LineReader(path, arguments.encoding_errors) for path in files]
+        for lines in readers:
+            stack.enter_context(lines)
         sources, targets = itertools.repeat("", total), readers[-1]
         if arguments.source is not None:
             sources = as_sources(readers[0], arguments.source, text_model)
         scores = score_pairs(text_model, sources, targets, arguments.batch_size or WINDOW)
-        with open_output(None) as write, line_progress("Scoring", total, None) as advance:
+        with (
+            shared.open_output(None) as write,
+            shared.line_progress("Scoring", total, None) as advance,
+        ):
             for number, one in enumerate(scores, start=1):
                 write(format_score(number, one, arguments.format))
                 advance(1)
                 everything += one
         for lines in readers:
-            note_replaced(lines)
+            shared.note_replaced(lines)
     print(
         f"{total:,} lines: log-probability {everything.log_probability:,.4f}, "
         f"{everything.tokens:,} tokens, perplexity {everything.perplexity:,.4f}",
@@ -95,12 +87,7 @@ def score(arguments: argparse.Namespace) -> None:
 
 
 def format_score(number: int, score: "Score", form: str) -> str:
-    """Returns the row of a line, its end included.
-
-    >>> from keras_transformer.inference import Score
-    >>> format_score(7, Score(0.0, 3), "tsv")
-    '7\\t0.000000\\t3\\t1.000000\\n'
-    """
+    """Returns the row of a line, its end included."""
     perplexity = score.perplexity
     if form == "tsv":
         return f"{number}\t{score.log_probability:.6f}\t{score.tokens}\t{perplexity:.6f}\n"

@@ -40,22 +40,16 @@ SUMMARY = "train a model by a recipe"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of the verb."""
-    parser.add_argument("recipe", metavar="RECIPE", help="a YAML file, or quickstart")
+    add = parser.add_argument
+    add("recipe", metavar="RECIPE", help="a YAML file, or quickstart")
     add_overrides(
         parser, "replace a value of the recipe, such as training.steps=2000; may be repeated"
     )
-    default = "runs/<name of the recipe>"
-    parser.add_argument(
-        "--run", dest="directory", metavar="DIR", help=f"directory of the run (default: {default})"
-    )
-    parser.add_argument(
-        "--dry-run", action="store_true", help="build everything, train two steps, keep nothing"
-    )
-    parser.add_argument(
-        "--force",
-        action="store_true",
-        help="resume with the changed recipe, if the changed values may change during a run",
-    )
+    directory = "directory of the run (default: runs/<name of the recipe>)"
+    add("--run", dest="directory", metavar="DIR", help=directory)
+    add("--dry-run", action="store_true", help="build everything, train two steps, keep nothing")
+    force = "resume with the changed recipe, if the changed values may change during a run"
+    add("--force", action="store_true", help=force)
 
 
 def add_overrides(parser: argparse.ArgumentParser, text: str) -> None:
@@ -80,9 +74,10 @@ def run(arguments: argparse.Namespace) -> None:
 
     recipe = make_recipe(file, arguments.overrides)
     directory = arguments.directory or pathlib.Path("runs", recipe.name)
-    options = {"dry_run": arguments.dry_run, "force": arguments.force}
     with make_report(sys.stderr, results=sys.stdout) as report, messages_in(report):
-        trainer.train(recipe, directory, report=report, **options)
+        trainer.train(
+            recipe, directory, report=report, dry_run=arguments.dry_run, force=arguments.force
+        )
 
 
 @contextlib.contextmanager

@@ -27,19 +27,10 @@ from typing import TYPE_CHECKING
 
 from keras_transformer._utils.checks import require_not_negative
 from keras_transformer._utils.errors import ArgumentError, UserError
-from keras_transformer.cli.text_input import (
-    add_line_arguments,
-    add_model_argument,
-    add_search_options,
-    note_replaced,
-    open_model,
-    require_whole_numbers,
-    run_with_tensorflow,
-    search_settings,
-)
+from keras_transformer.cli import shared
 
 if TYPE_CHECKING:
-    from keras_transformer.inference import TextModel, Translation
+    from keras_transformer.inference import Translation
 
 SUMMARY = "translate lines with a trained model"
 
@@ -47,44 +38,32 @@ FORMATS = ("text", "tsv", "jsonl")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_model_argument(parser)
-    parser.add_argument("--input", metavar="FILE", help="default: standard input")
-    parser.add_argument("--output", metavar="FILE", help="default: standard output")
-    parser.add_argument(
-        "--format", choices=FORMATS, help="default: text; tsv with --n-best or --scores"
-    )
-    parser.add_argument(
-        "--n-best", type=int, metavar="N", default=1, help="translations of a line (default: 1)"
-    )
-    parser.add_argument("--scores", action="store_true", help="write the score of each translation")
-    parser.add_argument(
-        "--attention",
-        metavar="FILE",
-        help="draw the attention: of the first sentence in FILE.png, of up to 50 in FILE.html",
-    )
-    add_line_arguments(parser)
-    add_search_options(parser)
-    sampling = parser.add_argument_group("sampling instead of search")
-    sampling.add_argument(
-        "--temperature",
-        type=float,
-        metavar="T",
-        help="1 samples from the model's probabilities; lower values prefer likely tokens",
-    )
-    sampling.add_argument(
-        "--seed", type=int, metavar="S", help="the same seed gives the same texts (default: 0)"
-    )
+    add = parser.add_argument
+    add("--input", metavar="FILE", help="default: standard input")
+    add("--output", metavar="FILE", help="default: standard output")
+    add("--format", choices=FORMATS, help="default: text; tsv with --n-best or --scores")
+    best = "translations of a line (default: 1)"
+    add("--n-best", type=int, metavar="N", default=1, help=best)
+    add("--scores", action="store_true", help="write the score of each translation")
+    picture = "draw the attention: of the first sentence in FILE.png, of up to 50 in FILE.html"
+    add("--attention", metavar="FILE", help=picture)
+    shared.add_model_arguments(parser)
+    shared.add_search_options(parser)
+    add = parser.add_argument_group("sampling instead of search").add_argument
+    temperature = "1 samples from the model's probabilities; lower values prefer likely tokens"
+    add("--temperature", type=float, metavar="T", help=temperature)
+    add("--seed", type=int, metavar="S", help="the same seed gives the same texts (default: 0)")
 
 
 def run(arguments: argparse.Namespace) -> None:
     require_sensible(arguments)
-    run_with_tensorflow(translate, arguments)
+    shared.run_with_tensorflow(translate, arguments)
 
 
 def require_sensible(arguments: argparse.Namespace) -> None:
     """Raises a `UserError` for mistakes that can be found without TensorFlow."""
-    require_whole_numbers(arguments, 1, "n_best", "batch_size")
-    require_whole_numbers(arguments, 0, "seed")
+    shared.require_whole_numbers(arguments, 1, "n_best", "batch_size")
+    shared.require_whole_numbers(arguments, 0, "seed")
     if arguments.seed is not None and arguments.seed >= 2**31:
         raise ArgumentError("--seed", "below 2**31", arguments.seed)
     if arguments.temperature is None and arguments.seed is not None:
@@ -106,23 +85,24 @@ def require_sensible(arguments: argparse.Namespace) -> None:
 
 def translate(arguments: argparse.Namespace) -> None:
     """Translates the input, writes the output, and draws the attention if asked."""
-    from keras_transformer.cli.text_input import line_progress
-    from keras_transformer.cli.text_output import open_output, require_output_file
     from keras_transformer.inference import LineReader, translate_lines
-    from keras_transformer.inference.attention_maps import most_sentences
-    from keras_transformer.inference.readers import as_sources
+    from keras_transformer.inference.attention_maps import most_sentences, save_attention
+    from keras_transformer.inference.readers import as_sources, count_sources
     from keras_transformer.inference.translation import WINDOW
 
     output, attention, wanted = arguments.output, arguments.attention, 0
     if output is not None:
-        output = require_output_file("--output", output, [arguments.input])
+        output = shared.require_output_file("--output", output, [arguments.input])
     if attention is not None:
         wanted = most_sentences(attention)
-        attention = require_output_file("--attention", attention, [arguments.input, output])
+        attention = shared.require_output_file("--attention", attention, [arguments.input, output])
     drawn = []
     with LineReader(arguments.input, arguments.encoding_errors) as lines:
-        total = count_beforehand(arguments)
-        text_model = open_model(arguments.model, **search_settings(arguments))
+        total = None
+        if arguments.input is not None and os.path.isfile(arguments.input):
+            # Mistakes in any line are reported before the first line is translated.
+            total = count_sources(arguments.input, arguments.encoding_errors)
+        text_model = shared.open_model(arguments)
         sources = as_sources(lines, arguments.input, text_model)
         # Samples depend on the grouping of lines, so lines are answered one by one only on a
         # terminal.
@@ -135,38 +115,24 @@ def translate(arguments: argparse.Namespace) -> None:
             seed=arguments.seed or 0,
             window=arguments.batch_size or (1 if is_talk else WINDOW),
         )
-        with (
-            open_output(output) as write,
-            line_progress("Translating", total, output) as advance,
-        ):
+        bar = shared.line_progress("Translating", total, output)
+        with shared.open_output(output) as write, bar as advance:
             for number, translation in enumerate(translations, start=1):
                 write(format_translation(number, translation, arguments))
                 advance(1)
                 if len(drawn) < wanted and translation.text.strip():
                     drawn.append(translation)
-        note_replaced(lines)
-    if attention is not None:
-        draw(attention, text_model, drawn)
-
-
-def count_beforehand(arguments: argparse.Namespace) -> int | None:
-    """Returns the number of lines or sentences of the input, or None if it cannot be known.
-
-    Mistakes in any line of a file are reported before the first line is translated.
-    """
-    from keras_transformer.inference.readers import count_sources
-
-    if arguments.input is None or not os.path.isfile(arguments.input):
-        return None
-    return count_sources(arguments.input, arguments.encoding_errors)
+        shared.note_replaced(lines)
+    if attention is not None and drawn:
+        save_attention(attention, text_model, drawn)
+    elif attention is not None:
+        print(f"{attention}: not drawn, because all translations are blank.", file=sys.stderr)
 
 
 def format_translation(
     number: int, translation: "Translation", arguments: argparse.Namespace
 ) -> str:
     """Returns the output for one line, its end included."""
-    from keras_transformer.cli.text_output import one_line
-
     scores = [round(score, 6) for score in translation.scores]
     rows = list(zip(scores, translation.texts, strict=True))
     if arguments.format == "jsonl":
@@ -178,20 +144,8 @@ def format_translation(
         return json.dumps(content, ensure_ascii=False) + "\n"
     if arguments.format == "tsv" or arguments.scores or arguments.n_best > 1:
         columns = [
-            [str(number), *([f"{score:.6f}"] if arguments.scores else []), one_line(text)]
+            [str(number), *([f"{score:.6f}"] if arguments.scores else []), shared.one_line(text)]
             for score, text in rows
         ]
         return "".join("\t".join(row) + "\n" for row in columns)
-    return one_line(translation.text) + "\n"
-
-
-def draw(
-    path: str | os.PathLike[str], text_model: "TextModel", translations: "list[Translation]"
-) -> None:
-    """Draws the attention of the translations, if there are any."""
-    from keras_transformer.inference.attention_maps import save_attention
-
-    if translations:
-        save_attention(path, text_model, translations)
-    else:
-        print(f"{path}: not drawn, because all translations are blank.", file=sys.stderr)
+    return shared.one_line(translation.text) + "\n"

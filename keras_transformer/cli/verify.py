@@ -14,14 +14,14 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from keras_transformer.cli.text_input import run_with_tensorflow
+from keras_transformer.cli.shared import run_with_tensorflow
 
 if TYPE_CHECKING:
     from keras_transformer.export import Verification
 
 SUMMARY = "check an export: files, ops, signatures, weights, answers"
 
-_LONGEST_CELL = 40
+_LONGEST_CELL = 41
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -48,72 +48,44 @@ def verify(arguments: argparse.Namespace) -> None:
 def as_json(verification: "Verification") -> str:
     """Returns a verification as JSON: the checks, and the most important part of the manifest."""
     manifest = verification.manifest
-    return json.dumps(
-        {
-            "directory": str(verification.directory),
-            "name": manifest["name"],
-            "version": manifest["version"],
-            "kind": manifest["kind"],
-            "checks": [check._asdict() for check in verification.checks],
-            "bytes": verification.total_bytes,
-            "created_with": manifest["created_with"],
-            "ops_outside_core": manifest["ops"]["outside_core"],
-            "quality": manifest["quality"],
-            "golden": [row._asdict() for row in verification.golden],
-        },
-        indent=2,
-    )
+    content = {
+        "directory": str(verification.directory),
+        **{name: manifest[name] for name in ("name", "version", "kind")},
+        "checks": [check._asdict() for check in verification.checks],
+        "bytes": verification.total_bytes,
+        "created_with": manifest["created_with"],
+        "ops_outside_core": manifest["ops"]["outside_core"],
+        "quality": manifest["quality"],
+        "golden": [row._asdict() for row in verification.golden],
+    }
+    return json.dumps(content, indent=2)
 
 
 def draw_verification(console: Any, verification: "Verification") -> None:
     """Prints a verification as tables on a rich console."""
     from keras_transformer._utils.console import print_table
     from keras_transformer.export.signatures import described_tensors
+    from keras_transformer.trainer.section import leaves
 
     manifest = verification.manifest
-    print_table(
-        console,
-        ("check", "", "found"),
-        [(check.name, "ok", check.detail) for check in verification.checks],
-        title=f"{manifest['kind']} {manifest['name']}, version {manifest['version']}",
-    )
+    checks = [(check.name, "ok", check.detail) for check in verification.checks]
+    title = f"{manifest['kind']} {manifest['name']}, version {manifest['version']}"
+    print_table(console, ("check", "", "found"), checks, title=title)
     console.print()
-    print_table(
-        console,
-        ("signature", "inputs", "outputs"),
-        [
-            (each.name, *(described_tensors(part, "") for part in (each.inputs, each.outputs)))
-            for each in verification.signatures
-        ],
-        title="Signatures",
-    )
+    signatures = [
+        (each.name, described_tensors(each.inputs, ""), described_tensors(each.outputs, ""))
+        for each in verification.signatures
+    ]
+    print_table(console, ("signature", "inputs", "outputs"), signatures, title="Signatures")
     console.print()
     if manifest["quality"]:
-        print_table(
-            console,
-            ("metric", "value"),
-            flattened(manifest["quality"]),
-            title="Quality when it was exported",
-        )
+        metrics = [
+            (name.replace(".", " "), str(value)) for name, value in leaves(manifest["quality"])
+        ]
+        print_table(console, ("metric", "value"), metrics, title="Quality when it was exported")
         console.print()
-    print_table(
-        console,
-        ("signature", "input", "answer"),
-        [(row.signature, brief(row.input), brief(row.got)) for row in verification.golden],
-        title="Golden pairs",
-    )
-
-
-def flattened(metrics: Any, path: str = "") -> list[tuple[str, str]]:
-    """Returns name and value of all numbers and texts in nested dictionaries.
-
-    >>> flattened({"bleu": 31.5, "test": {"chrf": 60}})
-    [('bleu', '31.5'), ('test chrf', '60')]
-    """
-    if not isinstance(metrics, dict):
-        return [(path, str(metrics))]
-    names = ((f"{path} {name}".strip(), value) for name, value in metrics.items())
-    return [row for name, value in names for row in flattened(value, name)]
+    pairs = [(row.signature, brief(row.input), brief(row.got)) for row in verification.golden]
+    print_table(console, ("signature", "input", "answer"), pairs, title="Golden pairs")
 
 
 def brief(tensors: Mapping[str, Any]) -> str:
@@ -122,12 +94,10 @@ def brief(tensors: Mapping[str, Any]) -> str:
     >>> brief({"text": ["HELLO", "WORLD"], "score": [-0.5, -1.2345678]})
     "text ['HELLO', 'WORLD'], score [-0.5, -1.235]"
     """
-    texts = []
-    for name, value in tensors.items():
-        text = str(rounded(value))
-        short = text if len(text) <= _LONGEST_CELL else text[:_LONGEST_CELL] + "…"
-        texts.append(f"{name} {short}")
-    return ", ".join(texts)
+    from keras_transformer.data.corpora.file_corpus import shorten
+
+    texts = {name: str(rounded(value)) for name, value in tensors.items()}
+    return ", ".join(f"{name} {shorten(text, _LONGEST_CELL)}" for name, text in texts.items())
 
 
 def rounded(value: Any) -> Any:

@@ -5,11 +5,12 @@ import dataclasses
 import json
 import os
 import shutil
+from types import SimpleNamespace
 
 import pytest
 
 from keras_transformer._utils.console import print_rendered
-from keras_transformer.cli.evaluate import add_arguments, draw_evaluation
+from keras_transformer.cli.evaluate import add_arguments, bleu_tokens_of, draw_evaluation
 from keras_transformer.cli.main import main
 from keras_transformer.export import TrainedModel
 from keras_transformer.export.manifest import read_manifest, write_manifest
@@ -54,38 +55,44 @@ def test_evaluate_prints_json_and_writes_translations(folder, phrases_export, ca
     assert answers == ["two red dogs", "nine gray cows", "five green birds", "three white fish"]
 
 
-def test_evaluate_with_bleu_tokens(folder, phrases_export, capsys):
-    assert evaluate(phrases_export, "--json", "--bleu-tokens", "none") == 0
-    assert "|tok:none|" in json.loads(capsys.readouterr().out)["signatures"]["bleu"]
+def test_evaluate_takes_all_bleu_tokens():
     for tokens in BLEU_TOKENS:  # known without TensorFlow
         assert add_and_parse("--bleu-tokens", tokens).bleu_tokens == tokens
 
 
 @pytest.mark.parametrize(
-    ("recipe", "arguments", "expected"),
+    ("recipe", "expected"),
     [
-        ({"evaluation": {"bleu_tokens": "none"}}, [], "none"),
-        ({"evaluation": {"bleu_tokens": "none"}}, ["--bleu-tokens", "intl"], "intl"),
-        ({"evaluation": None}, [], "13a"),
-        ("something else", [], "13a"),
+        ({"evaluation": {"bleu_tokens": "none"}}, "none"),
+        ({"evaluation": {"bleu_tokens": "unknown"}}, "13a"),
+        ({"evaluation": None}, "13a"),
+        ({}, "13a"),
+        (None, "13a"),
     ],
 )
-def test_bleu_tokens_default_to_the_recipe_of_an_export(
-    recipe, arguments, expected, folder, phrases_export, capsys
-):
+def test_bleu_tokens_default_to_those_of_the_recipe(recipe, expected):
+    assert bleu_tokens_of(SimpleNamespace(recipe=recipe)) == expected
+
+
+@pytest.mark.parametrize(
+    ("recipe", "expected"),
+    [({"evaluation": {"bleu_tokens": "none"}}, "none"), ("something else", "13a")],
+)
+def test_bleu_tokens_of_an_export_with_a_recipe(recipe, expected, folder, phrases_export, capsys):
     shutil.copytree(phrases_export, folder / "phrases")
     version = resolve_version(folder / "phrases")
     content = {**read_manifest(version), "recipe": recipe}
     write_manifest(version, {key: content[key] for key in manifest_content([])})
-    assert evaluate("phrases", "--json", *arguments) == 0
+    assert evaluate("phrases", "--json") == 0
     assert f"|tok:{expected}|" in json.loads(capsys.readouterr().out)["signatures"]["bleu"]
 
 
-def test_bleu_tokens_default_to_the_recipe_of_a_run(folder, phrases_run, capsys):
+def test_bleu_tokens_of_a_run_are_those_of_the_option_or_of_the_recipe(folder, phrases_run, capsys):
     recipe = load_recipe("quickstart", ["evaluation.bleu_tokens=char"]).to_dictionary()
     dataclasses.replace(TrainedModel.load(phrases_run), recipe=recipe).save(folder / "run")
-    assert evaluate("run", "--json") == 0
-    assert "|tok:char|" in json.loads(capsys.readouterr().out)["signatures"]["bleu"]
+    for arguments, expected in (([], "char"), (["--bleu-tokens", "none"], "none")):
+        assert evaluate("run", "--json", *arguments) == 0
+        assert f"|tok:{expected}|" in json.loads(capsys.readouterr().out)["signatures"]["bleu"]
 
 
 def test_evaluate_of_an_unfinished_run_raises_an_error(folder, capsys):

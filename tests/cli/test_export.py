@@ -7,6 +7,7 @@ import pytest
 
 from keras_transformer.cli.main import main
 from keras_transformer.export import TrainedModel
+from tests.inference.small_language_model import save_language_model
 
 
 @pytest.mark.parametrize(
@@ -47,11 +48,12 @@ def test_export_with_a_search_against_the_recipe_exits_with_2(phrases_run, tmp_p
     assert said.count("\n") == 1
 
 
-def test_export_on_a_full_disk_exits_with_1(phrases_run, tmp_path, capsys):
+def test_export_on_a_full_disk_exits_with_1(tmp_path, capsys):
+    run = save_language_model(tmp_path / "story")
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, limits[1]))
     try:
-        assert main(["export", str(phrases_run), "--to", str(tmp_path / "to")]) == 1
+        assert main(["export", str(run), "--to", str(tmp_path / "to")]) == 1
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     said = capsys.readouterr().err

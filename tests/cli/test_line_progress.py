@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from keras_transformer.cli.text_input import line_progress
+from keras_transformer.cli.shared import line_progress
 
 
 class Terminal:
@@ -36,13 +36,13 @@ def terminal():
     terminal.close()
 
 
-def work(monkeypatch, output, kind="xterm", **streams):
+def work(monkeypatch, output, kind="xterm", total=4, **streams):
     """Processes four lines with other standard streams, given as `stdout` and `stderr`."""
     monkeypatch.setenv("TERM", kind)
     # Not in a fixture, because pytest sets its own streams before each test.
     for name, stream in streams.items():
         monkeypatch.setattr(sys, name, stream)
-    with line_progress("Translating", 4, output) as advance:
+    with line_progress("Translating", total, output) as advance:
         for number in range(4):
             if output is None:
                 print(f"result {number}")
@@ -54,6 +54,20 @@ def test_line_progress_on_a_terminal_draws_a_bar(terminal, monkeypatch):
     written = terminal.written()
     assert "Translating" in written
     assert "4/4" in written
+
+
+def test_line_progress_shows_the_time_left_or_elapsed_if_the_total_is_unknown(
+    terminal, monkeypatch
+):
+    work(monkeypatch, output="file", stderr=terminal.file)
+    written = terminal.written()
+    assert "left" in written
+    assert "elapsed" not in written
+    work(monkeypatch, output="file", total=None, stderr=terminal.file)
+    written = terminal.written()
+    assert "4/?" in written
+    assert "elapsed" in written
+    assert "-:--" not in written
 
 
 def test_line_progress_draws_a_bar_while_results_go_to_a_file(terminal, monkeypatch, tmp_path):

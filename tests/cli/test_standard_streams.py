@@ -34,7 +34,7 @@ def test_exit_code_with_a_closed_pipe_is_unchanged():
 def test_open_closed_streams_keeps_their_numbers_from_files(tmp_path):
     program = (
         "import os, sys\n"
-        "from keras_transformer.cli.text_output import open_closed_streams\n"
+        "from keras_transformer.cli.shared import open_closed_streams\n"
         "open_closed_streams()\n"
         "file = open('opened', 'w')\n"
         "print('for nobody', file=sys.stderr)\n"

@@ -11,7 +11,7 @@ import sys
 import pytest
 
 from keras_transformer.cli.main import main
-from keras_transformer.cli.translate import draw, format_translation
+from keras_transformer.cli.translate import format_translation
 from keras_transformer.inference import Translation
 
 COMMAND = pathlib.Path(sys.executable).with_name("keras-transformer")
@@ -131,9 +131,14 @@ def test_format_translation_keeps_lines_and_columns(settings, written):
     assert format_translation(7, translation, arguments) == written
 
 
-def test_draw_of_blank_translations_reports_it(folder, capsys):
-    draw(folder / "picture.png", text_model=None, translations=[])
-    told = capsys.readouterr().err
+def test_attention_of_blank_translations_is_not_drawn(folder, capsys, monkeypatch):
+    inference, blank = "keras_transformer.inference", Translation(" ", ("",), (0.0,))
+    monkeypatch.setattr("keras_transformer.cli.shared.open_model", lambda arguments: None)
+    monkeypatch.setattr(f"{inference}.readers.as_sources", lambda lines, *_: lines)
+    monkeypatch.setattr(f"{inference}.translate_lines", lambda *_, **options: [blank])
+    assert translate("model", "--input", "test.de", "--attention", "picture.png") == 0
+    printed, told = capsys.readouterr()
+    assert printed == "\n"
     assert told.startswith(f"{folder / 'picture.png'}: not drawn")
     assert not (folder / "picture.png").exists()
 

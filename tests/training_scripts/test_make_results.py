@@ -292,8 +292,8 @@ BLUE, VERMILION, GREEN = (0, 114, 178), (213, 94, 0), (0, 158, 115)
 def colors(content):
     """Returns the colors of lines in a picture, of the first three."""
     picture = matplotlib.image.imread(io.BytesIO(content), format="png")
-    pixels = set(map(tuple, (picture[..., :3] * 255).round().astype(int).reshape(-1, 3).tolist()))
-    return pixels & {BLUE, VERMILION, GREEN}
+    pixels = (picture[..., :3] * 255).round().astype(int)
+    return {color for color in (BLUE, VERMILION, GREEN) if (pixels == color).all(axis=-1).any()}
 
 
 def test_learning_curves_color_seeds_or_recipes(tmp_path):
@@ -411,9 +411,9 @@ def test_run_translates_with_the_search_of_its_recipe(tmp_path, phrases_run):
     run = read_run(write_run(tmp_path / "run", search=search))
     (run.path / "model").symlink_to(phrases_run / "model", target_is_directory=True)
     sources = [source for source, _ in make_pairs()[-3:]]
-    found = make_results.translate(run, sources)
+    found, model = make_results.translate(run, sources), load(phrases_run)
     expected, others = (
-        [each.text for each in translate_lines(load(phrases_run).with_search(**settings), sources)]
+        [each.text for each in translate_lines(model.with_search(**settings), sources)]
         for settings in (search, {})
     )
     assert found == expected

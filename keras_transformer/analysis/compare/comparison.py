@@ -1,10 +1,11 @@
 """Comparisons: models that differ from a recipe, a budget and seeds, from a file or by name."""
 
 import dataclasses
+import itertools
 import os
 import pathlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Self
+from typing import Any
 
 from keras_transformer._utils.checks import (
     require_boolean,
@@ -16,22 +17,23 @@ from keras_transformer._utils.checks import (
     require_text,
 )
 from keras_transformer._utils.errors import ArgumentError, UserError
-from keras_transformer.metrics import TEXT_METRICS
 from keras_transformer.trainer.config import Recipe
 from keras_transformer.trainer.recipe_file import Override, RecipeError, RecipeFile, unknown_key
 from keras_transformer.trainer.recipes import load_recipe, read_recipe_file, shipped_recipes
 from keras_transformer.trainer.section import (
     Section,
     check_fields,
+    conflict,
     or_null,
     plain,
+    registered,
     require_directory_name,
     setting,
 )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Budget(Section):
+class Budget(Section, key="budget"):
     """The budget of every model. Without tokens and seconds it is that of the recipe.
 
     All models see the same batches, so equal numbers of steps are equal numbers of tokens.
@@ -42,20 +44,13 @@ class Budget(Section):
             of steps that a model makes in this time, because schedules need it. Default None.
     """
 
-    key = "budget"
-
     tokens: int | None = setting(None, or_null(require_positive_integer))
     seconds: float | None = setting(None, or_null(require_positive))
 
     def conflicts(self) -> Iterator[UserError]:
         if self.tokens is not None and self.seconds is not None:
-            yield ArgumentError(
-                "tokens",
-                f"left out with seconds={self.seconds}",
-                self.tokens,
-                fix="Leave one of the two out.",
-                related=("seconds",),
-            )
+            expected = f"left out with seconds={self.seconds}"
+            yield conflict(self, "tokens", expected, "seconds", fix="Leave one of the two out.")
 
 
 #: Sections of the recipe that must be the same for all models.
@@ -103,10 +98,6 @@ def _unknown_keys(section: str, kind: type[Any], values: Mapping[str, Any]) -> l
     return [unknown_key(section, key, {section: known}) for key in values if key not in known]
 
 
-def _require_quality(name: str, value: Any) -> str:
-    return require_choice(name, value, (*TEXT_METRICS, "loss"))
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Comparison:
     """Models that are trained in the same way, except for what is compared.
@@ -116,24 +107,14 @@ class Comparison:
         recipe: Path of the recipe that all models share, or the name of one that the package ships.
         models: For each name, the values that differ from the recipe. A key without a dot belongs
             to the recipe's section `model`; other keys are dotted, as `training.learning_rate`. A
-            model with the key `kind` gets nothing from the recipe's section `model`, whose keys
-            belong to another kind.
+            model with the key `kind` gets nothing from the recipe's section `model`.
         settings: Dotted keys whose values differ from the recipe for all models. Default: none.
-        budget: A `Budget`. Default: that of the recipe.
+        budget: Length of each training. Default: that of the recipe.
         seeds: Seeds; each model is trained once with each of them. Default (1, 2, 3).
         quality: Name of the text metric that is reported beside the loss, or "loss" for no other.
             Default: "exact_match" for a built-in corpus, "bleu" for others.
-        match: Whether a model whose number of parameters is too far from that of the first model
-            gets another size, instead of being refused. Default False.
-
-    >>> comparison = Comparison(
-    ...     name="dates",
-    ...     recipe="quickstart",
-    ...     models={"sinusoidal": {}, "rotary": {"attention": "rotary"}},
-    ...     seeds=[1, 2],
-    ... )
-    >>> comparison.recipe_of("rotary").model.settings["attention"]
-    'rotary'
+        match: Whether a model with another number of parameters than the first gets another size,
+            instead of being refused. Default False.
     """
 
     name: str = setting(dataclasses.MISSING, require_directory_name)
@@ -142,7 +123,9 @@ class Comparison:
     settings: Mapping[str, Any] = setting({}, require_mapping)
     budget: Budget = setting({}, _require_budget)  # noqa: RUF009 (a field)
     seeds: tuple[int, ...] = setting((1, 2, 3), _require_seeds)
-    quality: str | None = setting(None, or_null(_require_quality))
+    quality: str | None = setting(
+        None, or_null(registered("keras_transformer.metrics:TEXT_METRICS", "loss"))
+    )
     match: bool = setting(False, require_boolean)
 
     def __post_init__(self) -> None:
@@ -151,22 +134,6 @@ class Comparison:
             raise RecipeError(mistakes, origin="The comparison")
         for name, value in values.items():
             object.__setattr__(self, name, value)
-
-    @classmethod
-    def from_dictionary(cls, dictionary: Mapping[str, Any]) -> Self:
-        """Returns the comparison that a file describes; a `RecipeError` has all mistakes."""
-        names = [field.name for field in dataclasses.fields(cls)]
-        given = {name: dictionary[name] for name in names if name in dictionary}
-        mistakes = _unknown_keys("", cls, dictionary)
-        mistakes += [
-            UserError("a value is missing.", argument=name, fix=fix)
-            for name, fix in _REQUIRED.items()
-            if name not in given
-        ]
-        mistakes += check_fields(cls, given)[1]
-        if mistakes:
-            raise RecipeError(mistakes, origin="The comparison")
-        return cls(**given)
 
     def to_dictionary(self) -> dict[str, Any]:
         """Returns all fields as types that JSON and YAML have."""
@@ -193,19 +160,17 @@ class Comparison:
     def recipes(self) -> dict[str, Recipe]:
         """Returns the `Recipe` of each model by name, with the recipe's own seed and length.
 
-        Raises:
-            UserError: If one of them cannot be used, or has other data than the first.
+        If one of them cannot be used, or has other data than the first, a `UserError` is raised.
         """
         recipes = {name: self.recipe_of(name) for name in self.models}
-        first, *others = recipes
-        for name in others:
-            for section in SHARED_SECTIONS:
-                if getattr(recipes[name], section) != getattr(recipes[first], section):
-                    raise UserError(
-                        f"The models {first!r} and {name!r} of {self.name} must have the same "
-                        f"`{section}`, because models are compared on the same data.",
-                        fix="Set it for all models, in `settings` or with --set.",
-                    )
+        first = next(iter(recipes))
+        for name, section in itertools.product(recipes, SHARED_SECTIONS):
+            if getattr(recipes[name], section) != getattr(recipes[first], section):
+                raise UserError(
+                    f"The models {first!r} and {name!r} of {self.name} must have the same "
+                    f"`{section}`, because models are compared on the same data.",
+                    fix="Set it for all models, in `settings` or with --set.",
+                )
         return recipes
 
     def chosen_quality(self, recipe: Recipe) -> str:
@@ -228,10 +193,6 @@ def built_in_variants(task: str) -> dict[str, dict[str, Any]]:
 
     "transformer" is the recipe's own model. The other variants are all registered position
     encodings, attention mechanisms, and kinds of models.
-
-    >>> variants = built_in_variants("translation")
-    >>> variants["transformer"], variants["learned"], variants["rotary"]
-    ({}, {'positions': 'learned'}, {'attention': 'rotary'})
     """
     from keras_transformer.layers.attention import MECHANISMS
     from keras_transformer.layers.positions import POSITION_ENCODINGS
@@ -261,17 +222,13 @@ def load_comparison(
 
     Args:
         path_or_name: Path of a comparison or a recipe, or the name of a recipe of the package.
-        models: Names of models in the file or of built-in variants, in the order of the table.
-            Default: all models of the file.
+        models: Names of models in the file or of built-in variants. Default: all of the file.
         seeds: Seeds. Default: those of the file.
         tokens: Target tokens of the budget. Default: the budget of the file.
         seconds: Seconds of the budget. Default: the budget of the file.
         overrides: Texts such as "training.warmup_steps=100", for all models.
-        match: Whether models get another size to have equal numbers of parameters. Default: as in
-            the file.
-
-    Raises:
-        UserError: With the place of each mistake.
+        match: Whether sizes are changed until the numbers of parameters are equal, even if the file
+            does not ask for it.
 
     >>> comparison = load_comparison("quickstart", models=["transformer", "rotary"], seeds=[7])
     >>> comparison.name, comparison.models
@@ -282,13 +239,11 @@ def load_comparison(
         comparison = _of_file(file, path_or_name)
     else:
         comparison = _of_recipe(path_or_name, models)
-    variants = built_in_variants(load_recipe(comparison.recipe).task)
-    known = {**variants, **comparison.models}
+    known = {**built_in_variants(load_recipe(comparison.recipe).task), **comparison.models}
     changes: dict[str, Any] = {}
     if models is not None:
-        changes["models"] = {
-            name: known[require_choice("--models", name, known)] for name in models
-        }
+        chosen = (require_choice("--models", name, known) for name in models)
+        changes["models"] = {name: known[name] for name in chosen}
     if seeds is not None:
         changes["seeds"] = seeds
     if tokens is not None or seconds is not None:
@@ -314,10 +269,14 @@ def _of_recipe(path_or_name: str | os.PathLike[str], models: Sequence[str] | Non
 
 
 def _of_file(file: RecipeFile, path: str | os.PathLike[str]) -> Comparison:
-    try:
-        comparison = Comparison.from_dictionary(file.values)
-    except RecipeError as error:
-        raise file.located(error) from error
+    mistakes = _unknown_keys("", Comparison, file.values)
+    for name, fix in _REQUIRED.items():
+        if name not in file.values:
+            mistakes.append(UserError("a value is missing.", argument=name, fix=fix))
+    mistakes += check_fields(Comparison, file.values)[1]
+    if mistakes:
+        raise file.located(RecipeError(mistakes, origin="The comparison"))
+    comparison = Comparison(**file.values)
     if comparison.recipe in shipped_recipes():
         return comparison
     # The path of the recipe is relative to the comparison.

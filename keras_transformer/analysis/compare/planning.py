@@ -6,7 +6,7 @@ import gc
 import pathlib
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypedDict
 
 from keras_transformer._utils.errors import UserError
@@ -17,7 +17,7 @@ from keras_transformer.trainer.config import Recipe
 from keras_transformer.trainer.preparation import Corpora, PreparedData, prepare_data
 from keras_transformer.trainer.progress import TrainingReport
 from keras_transformer.trainer.run_directory import RunDirectory
-from keras_transformer.trainer.training_plan import TrainingPlan
+from keras_transformer.trainer.training_state import TrainingPlan
 
 #: Maximum relative difference of a number of parameters from that of the first model.
 TOLERANCE = 0.1
@@ -44,34 +44,25 @@ class Plan(TypedDict):
 
 
 def is_alike(parameters: int, reference: int) -> bool:
-    """Returns whether a number of parameters is close to another.
-
-    >>> is_alike(1_100_000, 1_000_000), is_alike(1_101_000, 1_000_000)
-    (True, False)
-    """
+    """Returns whether a number of parameters is close to another."""
     return abs(parameters - reference) <= TOLERANCE * reference
 
 
-def require_alike(
-    parameters: Mapping[str, int], size_keys: Mapping[str, str], is_matched: bool = False
-) -> None:
+def require_alike(models: Mapping[str, PlannedModel], is_matched: bool = False) -> None:
     """Raises a `UserError` unless all models have nearly as many parameters as the first.
 
     Args:
-        parameters: Number of parameters by model.
-        size_keys: For each model, the key of the recipe that changes the number.
-        is_matched: Whether sizes have been matched already. Default False.
+        models: The plans by name.
+        is_matched: Whether sizes have been matched already.
     """
-    first = next(iter(parameters))
-    reference = parameters[first]
-    others = {name: size for name, size in parameters.items() if not is_alike(size, reference)}
+    sizes = {name: entry["parameters"] for name, entry in models.items()}
+    first, reference = next(iter(sizes.items()))
+    others = {name: size for name, size in sizes.items() if not is_alike(size, reference)}
     if not others:
         return
-    listed = "; ".join(
-        f"{name!r} has {size:,} ({size / reference - 1:+.0%})" for name, size in others.items()
-    )
-    keys = ", ".join(dict.fromkeys(f"`{size_keys[name]}`" for name in others))
-    fix = f"Change {keys}, or use --match."
+    listed = (f"{name!r} has {n:,} ({n / reference - 1:+.0%})" for name, n in others.items())
+    keys = dict.fromkeys(f"`{models[name]['size_key']}`" for name in others)
+    fix = f"Change {', '.join(keys)}, or use --match."
     if is_matched:
         fix = (
             "No size of the model is closer, because most of its parameters are elsewhere, such as "
@@ -79,22 +70,14 @@ def require_alike(
         )
     raise UserError(
         f"All models must have as many parameters as the first one, within {TOLERANCE:.0%}: "
-        f"{first!r} has {reference:,}; {listed}.",
+        f"{first!r} has {reference:,}; {'; '.join(listed)}.",
         fix=fix,
     )
 
 
 def match_dim(count: Callable[[int], int], reference: int, start: int, multiple: int) -> int:
-    """Returns the multiple of `multiple` whose count, which grows, is closest to `reference`.
-
-    >>> match_dim(lambda dim: 3 * dim * dim, reference=30_000, start=40, multiple=8)
-    96
-    """
-
-    @functools.cache
-    def parameters(number: int) -> int:
-        return count(number * multiple)
-
+    """Returns the multiple of `multiple` whose count, which grows, is closest to `reference`."""
+    parameters = functools.cache(lambda number: count(number * multiple))
     low, high = 1, max(1, start // multiple)
     while parameters(high) < reference:
         low, high = high, 2 * high
@@ -116,50 +99,47 @@ def data_fingerprints(recipes: Mapping[str, Recipe]) -> dict[str, Any]:
     return {} if data.builtin else Corpora.of(data).fingerprints()
 
 
-def is_planned(
+def stored_models(
     comparison: Comparison,
     recipes: Mapping[str, Recipe],
     fingerprints: Mapping[str, Any],
-    plan: Plan,
-) -> bool:
-    """Returns whether a stored plan is up to date for all models of a comparison."""
-    reference = None
-    for name, recipe in recipes.items():
-        entry = _stored_entry(comparison, name, recipe, fingerprints, reference, plan)
-        if entry is None:
-            return False
-        reference = reference or entry["parameters"]
-    return True
-
-
-def _stored_entry(
-    comparison: Comparison,
-    name: str,
-    recipe: Recipe,
-    fingerprints: Mapping[str, Any],
-    reference: int | None,
     plan: Plan | None,
-) -> PlannedModel | None:
-    """Returns the entry of a model in a stored plan if it is up to date."""
-    if plan is None or name not in plan["models"]:
-        return None
-    entry = plan["models"][name]
-    # The first model may have been another one when sizes were matched.
-    is_matched = is_alike(entry["parameters"], reference) if reference else not entry["overrides"]
-    is_up_to_date = (
-        plan["budget"] == comparison.budget.to_dictionary()
-        and plan["match"] == comparison.match
-        and plan["data"] == fingerprints
-        and entry["recipe"] == recipe.to_dictionary()
-        and (is_matched or not comparison.match)
-    )
-    return entry if is_up_to_date else None
+) -> dict[str, PlannedModel]:
+    """Returns the models of a stored plan that have not changed.
+
+    Models that are not compared now are kept, because they may be compared later.
+    """
+    current = comparison.budget.to_dictionary(), comparison.match, fingerprints
+    if plan is None or (plan["budget"], plan["match"], plan["data"]) != current:
+        return {}
+    return {
+        name: entry
+        for name, entry in plan["models"].items()
+        if name not in recipes or entry["recipe"] == recipes[name].to_dictionary()
+    }
+
+
+def unplanned_models(
+    comparison: Comparison, models: Mapping[str, PlannedModel]
+) -> Iterator[tuple[str, int | None]]:
+    """Yields each model that has to be planned and the number of parameters of the first model.
+
+    The caller adds the model to `models` before it continues. The number is None for the first one.
+    """
+    reference = None
+    for name in comparison.models:
+        is_planned = name in models
+        if is_planned and comparison.match:
+            # The first model may have been another one when sizes were matched.
+            size, overrides = models[name]["parameters"], models[name]["overrides"]
+            is_planned = is_alike(size, reference) if reference else not overrides
+        if not is_planned:
+            yield name, reference
+        reference = reference or models[name]["parameters"]
 
 
 def make_plan(
-    comparison: Comparison,
-    stored: Plan | None = None,
-    report: Callable[[str], object] = print,
+    comparison: Comparison, stored: Plan | None = None, report: Callable[[str], object] = print
 ) -> Plan:
     """Builds each model once and returns the plan.
 
@@ -174,13 +154,9 @@ def make_plan(
         with RunDirectory(pathlib.Path(directory, "run")).lock() as run:
             data = prepare_data(first, run, TrainingReport())
         planner = _Planner(comparison, data, _tokens_per_step(first, data.batches), report)
-        # Models that are not compared now are kept, because they may be compared later.
-        models = {} if stored is None else dict(stored["models"])
-        reference = None
-        for name, recipe in recipes.items():
-            entry = _stored_entry(comparison, name, recipe, fingerprints, reference, stored)
-            models[name] = entry or planner.plan_model(name, recipe, reference)
-            reference = reference or models[name]["parameters"]
+        models = stored_models(comparison, recipes, fingerprints, stored)
+        for name, reference in unplanned_models(comparison, models):
+            models[name] = planner.plan_model(name, recipes[name], reference)
     return {
         "budget": comparison.budget.to_dictionary(),
         "match": comparison.match,
@@ -200,27 +176,26 @@ class _Planner:
     def plan_model(self, name: str, recipe: Recipe, reference: int | None) -> PlannedModel:
         self.report(f"Building {name}")
         settings = recipe.model.settings
-        is_inner = "intermediate_dim" in settings
-        field = "intermediate_dim" if is_inner else "hidden_dim"
-        size_key = f"model.{field}"
-        parameters = self._count(recipe)
-        matched, overrides = recipe, []
+        field, multiple = "intermediate_dim", 8
+        if field not in settings:
+            field, multiple = "hidden_dim", 2 * settings.get("num_heads", 4)
+        parameters, matched, overrides = self._count(recipe), recipe, []
         if self.comparison.match and reference and not is_alike(parameters, reference):
             self.report(f"Matching the size of {name}")
+
+            def resized(dim: int) -> Recipe:
+                return self.comparison.recipe_of(name, [f"model.{field}={dim}"])
+
             dim = match_dim(
-                lambda dim: self._count(self.comparison.recipe_of(name, [f"{size_key}={dim}"])),
-                reference,
-                settings[field],
-                8 if is_inner else 2 * settings.get("num_heads", 4),
+                lambda dim: self._count(resized(dim)), reference, settings[field], multiple
             )
-            overrides = [f"{size_key}={dim}"]
-            matched = self.comparison.recipe_of(name, overrides)
+            matched, overrides = resized(dim), [f"model.{field}={dim}"]
             parameters = self._count(matched)
         return {
             "recipe": recipe.to_dictionary(),
             "overrides": overrides,
             "parameters": parameters,
-            "size_key": size_key,
+            "size_key": f"model.{field}",
             "steps": self._steps(matched),
         }
 

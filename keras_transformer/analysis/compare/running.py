@@ -1,5 +1,6 @@
 """Execution of a comparison: plan, runs in processes of their own, table and picture."""
 
+import dataclasses
 import itertools
 import os
 import pathlib
@@ -11,17 +12,22 @@ from typing import Literal
 from keras_transformer._utils.errors import UserError
 from keras_transformer._utils.files import atomic_file
 from keras_transformer._utils.process import answered_signals, command_line
+from keras_transformer._utils.types import Path
 from keras_transformer.analysis.compare.comparison import Comparison
 from keras_transformer.analysis.compare.planning import (
-    Plan,
     PlannedModel,
     data_fingerprints,
-    is_planned,
     make_plan,
     require_alike,
+    stored_models,
+    unplanned_models,
 )
-from keras_transformer.analysis.compare.report import draw_results, make_markdown
-from keras_transformer.analysis.compare.results import Results, collect_results
+from keras_transformer.analysis.compare.results import (
+    Results,
+    collect_results,
+    draw_results,
+    make_markdown,
+)
 from keras_transformer.analysis.compare.runs import ComparedRun, read_json, write_json
 from keras_transformer.trainer.recipe_file import Override
 
@@ -35,8 +41,7 @@ class ComparisonStopped(Exception):  # noqa: N818
     """A stage has ended without success and has reported why; everything else is kept.
 
     Args:
-        exit_code: Exit code of the stage: 2 for a mistake of the user, 130, 143 or 129 after a
-            signal, 1 for other failures.
+        exit_code: That of the stage: 2 a mistake; 130, 143 or 129 a signal; 1 another failure.
     """
 
     def __init__(self, exit_code: int) -> None:
@@ -80,7 +85,7 @@ TABLE, NUMBERS, PICTURE = "comparison.md", "comparison.json", "comparison.png"
 
 def compare(
     comparison: Comparison,
-    output: str | os.PathLike[str],
+    output: Path,
     *,
     report: Callable[[str], object] = print,
     run_stage: StageFunction = run_stage,
@@ -93,8 +98,7 @@ def compare(
 
     Args:
         comparison: The comparison.
-        output: Directory, which is created if necessary. It gets `comparison.md`,
-            `comparison.json` and `comparison.png` at the end.
+        output: Directory of all files. At the end it gets `comparison.md`, `.json` and `.png`.
         report: Called with a line about the progress.
         run_stage: Function that does a stage. Default: in a process of its own.
 
@@ -107,21 +111,18 @@ def compare(
     fingerprints = data_fingerprints(recipes)
     for seed, model in itertools.product(comparison.seeds, comparison.models):
         ComparedRun.of(output, model, seed).require_data(fingerprints)
-    plan = _stored_plan(output)
-    if plan is None or not is_planned(comparison, recipes, fingerprints, plan):
+    plan = read_json(output / PLAN)
+    stored = stored_models(comparison, recipes, fingerprints, plan)
+    if any(unplanned_models(comparison, stored)):
         write_json(output / ASKED, comparison.to_dictionary())
         if exit_code := run_stage("plan", output):
             raise ComparisonStopped(exit_code)
         plan = read_json(output / PLAN)
     models = {name: plan["models"][name] for name in comparison.models}
-    require_alike(
-        {name: entry["parameters"] for name, entry in models.items()},
-        {name: entry["size_key"] for name, entry in models.items()},
-        is_matched=comparison.match,
-    )
+    require_alike(models, is_matched=comparison.match)
     runs = _write_recipes(comparison, models, output)
     for number, (model, seed, run) in enumerate(runs, start=1):
-        if run.is_finished:
+        if run.measured.exists():
             continue
         report(f"Run {number} of {len(runs)}: {model}, seed {seed}")
         exit_code = run_stage("run", run.path)
@@ -132,7 +133,7 @@ def compare(
     results = collect_results(comparison, next(iter(recipes.values())), plan, output)
     if not results.models:
         raise ComparisonStopped(1)
-    write_json(output / NUMBERS, results.to_dictionary())
+    write_json(output / NUMBERS, dataclasses.asdict(results))
     with atomic_file(output / TABLE) as file:
         file.write(make_markdown(results, PICTURE))
     with atomic_file(output / PICTURE, "wb") as file:
@@ -140,13 +141,11 @@ def compare(
     return results
 
 
-def plan_comparison(
-    output: str | os.PathLike[str], report: Callable[[str], object] = print
-) -> None:
+def plan_comparison(output: Path, report: Callable[[str], object] = print) -> None:
     """Runs the stage "plan": writes the plan of the comparison in a directory."""
     output = pathlib.Path(output)
-    comparison = Comparison.from_dictionary(read_json(output / ASKED))
-    write_json(output / PLAN, make_plan(comparison, _stored_plan(output), report))
+    comparison = Comparison(**read_json(output / ASKED))
+    write_json(output / PLAN, make_plan(comparison, read_json(output / PLAN), report))
 
 
 def _write_recipes(
@@ -175,12 +174,7 @@ def _write_recipes(
     return runs
 
 
-def _stored_plan(output: pathlib.Path) -> Plan | None:
-    path = output / PLAN
-    return read_json(path) if path.exists() else None
-
-
-def _require_output(path: str | os.PathLike[str]) -> pathlib.Path:
+def _require_output(path: Path) -> pathlib.Path:
     path = pathlib.Path(path)
     try:
         path.mkdir(parents=True, exist_ok=True)

@@ -46,27 +46,22 @@ class ComparedRun:
         """Returns the run of a model and a seed in the directory of a comparison."""
         return cls(pathlib.Path(output, model, f"seed_{seed}"))
 
-    @property
-    def is_finished(self) -> bool:
-        """True if the run has been trained and measured."""
-        return self.measured.exists()
-
     def require_recipe(self, recipe: Recipe) -> None:
         """Raises a `UserError` if the run was started with another recipe."""
-        if self.recipe_file.exists():
-            differences = recipe_difference(load_recipe(self.recipe_file), recipe)
-            if differences:
-                raise self._started_with(f"another recipe: {'; '.join(map(str, differences))}.")
+        if not self.recipe_file.exists():
+            return
+        if differences := recipe_difference(load_recipe(self.recipe_file), recipe):
+            raise self._started_with(f"another recipe: {'; '.join(map(str, differences))}.")
 
     def require_data(self, fingerprints: Mapping[str, Any]) -> None:
         """Raises a `UserError` if the run has read corpora with other fingerprints."""
-        stored = self.run_directory / CORPORA
-        if stored.exists():  # otherwise it has not read any yet
-            read = read_json(stored)
-            changed = [name for name in fingerprints if read.get(name) != fingerprints[name]]
-            if changed:
-                names = f"data.{', data.'.join(changed)}"
-                raise self._started_with(f"other contents of the files of {names}.")
+        read = read_json(self.run_directory / CORPORA)
+        if read is None:  # it has not read any yet
+            return
+        changed = [name for name in fingerprints if read.get(name) != fingerprints[name]]
+        if changed:
+            names = f"data.{', data.'.join(changed)}"
+            raise self._started_with(f"other contents of the files of {names}.")
 
     def _started_with(self, difference: str) -> UserError:
         return UserError(
@@ -91,15 +86,14 @@ def write_json(path: pathlib.Path, content: Any) -> None:
 
 
 def read_json(path: pathlib.Path) -> Any:
-    """Returns the content of a file of the comparison."""
+    """Returns the content of a file of the comparison, or None if there is no such file."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
     except ValueError as error:
-        raise UserError(
-            f"damaged ({error}).",
-            where=path,
-            fix="Remove it; the same command writes it again.",
-        ) from error
+        fix = "Remove it; the same command writes it again."
+        raise UserError(f"damaged ({error}).", where=path, fix=fix) from error
 
 
 class SpeedLog(keras.callbacks.Callback):
@@ -143,9 +137,7 @@ class SpeedLog(keras.callbacks.Callback):
 
 
 def measure_run(
-    run: ComparedRun,
-    report: TrainingReport | None = None,
-    parts: TrainingParts | None = None,
+    run: ComparedRun, report: TrainingReport | None = None, parts: TrainingParts | None = None
 ) -> None:
     """Trains a model, or resumes its training, and stores the measurements.
 
@@ -185,8 +177,7 @@ def _measure_lengths(recipe: Recipe, run: ComparedRun) -> list[dict[str, Any]]:
     translations = translate_lines(load(run.run_directory).with_search(**search), sources)
     hypotheses = [translation.text for translation in translations]
     tokenizer = TokenizerPair.load(run.run_directory / "tokenizers").source
-    words = [conllu_text(source) for source in sources]
-    lengths = tokenizer.tokenize(words).row_lengths().numpy().tolist()
+    lengths = tokenizer.tokenize(list(map(conllu_text, sources))).row_lengths().numpy().tolist()
     bleu_tokens = recipe.evaluation.bleu_tokens
     return quality_by_length(lengths, sources, hypotheses, references, bleu_tokens)
 
@@ -199,10 +190,6 @@ def distance_of_test(name: str) -> int | None:
     """
     found = re.fullmatch(r"distance_(\d+)", name)
     return int(found[1]) if found else None
-
-
-#: Maximum number of groups of sources by length.
-GROUPS = 6
 
 
 def quality_by_length(
@@ -223,13 +210,7 @@ def quality_by_length(
         sources: The sources.
         hypotheses: Their translations.
         references: Their reference translations.
-        bleu_tokens: Tokenization of BLEU, as in `evaluate_translations`. Default "13a".
-
-    >>> texts = ["a", "b", "c c", "d d"]
-    >>> for group in quality_by_length([1, 1, 2, 2], texts, ["a", "b", "c c", "x"], texts):
-    ...     print(group["least"], group["most"], group["exact_match"])
-    1 1 1.0
-    2 2 0.5
+        bleu_tokens: Tokenization of BLEU, as in `evaluate_translations`.
     """
     groups = []
     for least, most in length_groups(lengths):
@@ -244,7 +225,7 @@ def quality_by_length(
     return groups
 
 
-def length_groups(lengths: Sequence[int]) -> list[tuple[int, int]]:
+def length_groups(lengths: Sequence[int], most_groups: int = 6) -> list[tuple[int, int]]:
     """Returns the shortest and the longest length of each group.
 
     >>> length_groups([3, 3, 3, 4, 5, 6, 7, 8, 9, 12, 40, 41])
@@ -252,7 +233,7 @@ def length_groups(lengths: Sequence[int]) -> list[tuple[int, int]]:
     """
     groups, left = [], sorted(lengths)
     while left:
-        wanted = -(-len(left) // (GROUPS - len(groups)))
+        wanted = -(-len(left) // (most_groups - len(groups)))
         most = left[wanted - 1]
         groups.append((int(left[0]), int(most)))
         left = [length for length in left if length > most]

@@ -11,12 +11,12 @@ import itertools
 import re
 import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from keras_transformer.data.corpora.corpus import Corpus, Tally
-from keras_transformer.data.corpora.text_file import shorten
+from keras_transformer.data.corpora.file_corpus import shorten
 from keras_transformer.data.token_cache import TokenCache
 
 # Number of characters at the beginning of a text that are examined.
@@ -40,20 +40,9 @@ _NO_SCRIPT = 0
 _WRITTEN_TOGETHER = {"HIRAGANA": "CJK", "KATAKANA": "CJK"}
 
 
-class Oddity(NamedTuple):
-    """A kind of oddity, and the lines that have it.
-
-    Attributes:
-        kind: A short name.
-        meaning: Its meaning, for the user.
-        is_odd: Whether each line has it, `bool [lines]`.
-        degree: Degree of the oddity, `[lines]`; largest for the oddest line.
-    """
-
-    kind: str
-    meaning: str
-    is_odd: np.ndarray
-    degree: np.ndarray
+#: A kind of oddity: a short name, its meaning for the user, and the degree to which each line has
+#: it, `[lines]`: 0 for a line that is not odd.
+Oddity = tuple[str, str, np.ndarray]
 
 
 class LineFeatures:
@@ -78,95 +67,59 @@ class LineFeatures:
         scripts: dict[str | None, int] = {None: _NO_SCRIPT}
         for line, example in enumerate(examples):
             texts = example[: len(columns)]
-            for column, text in enumerate(texts):
-                self._measure((line, column), text, scripts)
             self.is_identical[line] = len(texts) == 2 and texts[0] == texts[1]
+            for column, text in enumerate(texts):
+                index, begin = (line, column), text[:_EXAMINED]
+                letters = [character for character in begin if character.isalpha()]
+                self.characters[index] = len(text)
+                self.words[index] = len(text.split())
+                self.letter_share[index] = len(letters) / max(sum(map(len, begin.split())), 1)
+                self.misdecoded[index] = len(_MISDECODED.findall(begin))
+                self.script[index] = scripts.setdefault(_main_script(letters), len(scripts))
 
-    def _measure(self, index: tuple[int, int], text: str, scripts: dict[str | None, int]) -> None:
-        self.characters[index] = len(text)
-        self.words[index] = len(text.split())
-        text = text[:_EXAMINED]
-        letters = [character for character in text if character.isalpha()]
-        self.letter_share[index] = len(letters) / max(sum(map(len, text.split())), 1)
-        self.misdecoded[index] = len(_MISDECODED.findall(text))
-        self.script[index] = scripts.setdefault(_main_script(letters), len(scripts))
-
-    def describe_columns(self) -> dict[str, dict[str, float]]:
-        """Returns tokens per word and characters per token of each column."""
-        sums = (array.sum(axis=0).tolist() for array in (self.tokens, self.words, self.characters))
-        return {
-            name: {
-                "tokens_per_word": tokens / words,
-                "characters_per_token": characters / max(tokens, 1),
-            }
-            for name, tokens, words, characters in zip(self.columns, *sums, strict=True)
-        }
-
-    def describe_ratio(self) -> dict[str, float] | None:
-        """Returns percentiles of target tokens per source token; None if there are no pairs."""
-        if len(self.columns) != 2:
-            return None
-        percentiles = np.percentile(self._ratio(), (1, 50, 99)).tolist()
-        return dict(zip(("percentile_1", "median", "percentile_99"), percentiles, strict=True))
-
-    def _ratio(self) -> np.ndarray:
+    def ratio(self) -> np.ndarray:
+        """Returns the target tokens per source token of each pair."""
         tokens = np.maximum(self.tokens, 1)
         return tokens[:, 1] / tokens[:, 0]
 
     def oddities(self) -> Iterator[Oddity]:
-        """Yields an `Oddity` of each kind."""
+        """Yields an `Oddity` of each kind; a line is as odd as the odder of its texts."""
+        is_long = self.tokens >= _LEAST_TOKENS
         if len(self.columns) == 2:
-            yield Oddity(
-                "identical sides",
-                "source and target are the same text",
-                self.is_identical,
-                self.characters[:, 0],
-            )
-            ratio = self._ratio()
+            degree = self.is_identical * self.characters[:, 0]
+            yield "identical sides", "source and target are the same text", degree
+            ratio = self.ratio()
             factor = np.exp(np.abs(np.log(ratio / np.median(ratio))))
-            is_long = self.tokens.max(axis=1) >= _LEAST_TOKENS
-            yield Oddity(
+            yield (
                 "length ratio",
                 f"target tokens per source token are {_FACTOR} times the median, or a third of it",
-                is_long & (factor >= _FACTOR),
-                factor,
+                is_long.any(axis=1) * (factor >= _FACTOR) * factor,
             )
-        yield from self._oddities_of_texts()
-
-    def _oddities_of_texts(self) -> Iterator[Oddity]:
-        """Yields the oddities of single texts; a line is as odd as the odder of its sides."""
         # For each column the share of lines with another main script.
         others = [1 - np.bincount(column)[column] / len(column) for column in self.script.T]
         rarity = np.where(self.script == _NO_SCRIPT, 0, np.stack(others, axis=1)).max(axis=1)
-        yield Oddity(
+        yield (
             "other script",
             f"most letters belong to a script that fewer than {_RARE_SCRIPT:.0%} of the lines use",
-            rarity > 1 - _RARE_SCRIPT,
-            rarity,
+            (rarity > 1 - _RARE_SCRIPT) * rarity,
         )
         letters = self.letter_share.min(axis=1)
-        yield Oddity(
+        yield (
             "few letters",
             "more than half of the characters are digits, punctuation or symbols",
-            letters < _FEW_LETTERS,
-            -letters,
+            (letters < _FEW_LETTERS) * (1.0 - letters),
         )
         per_character = self.tokens / self.characters
-        factor = np.where(
-            self.tokens >= _LEAST_TOKENS, per_character / np.median(per_character, axis=0), 0
-        ).max(axis=1)
-        yield Oddity(
+        factor = np.where(is_long, per_character / np.median(per_character, axis=0), 0).max(axis=1)
+        yield (
             "hard to spell",
             f"tokens per character are {_FACTOR} times the median: another language, or noise",
-            factor >= _FACTOR,
-            factor,
+            (factor >= _FACTOR) * factor,
         )
-        misdecoded = self.misdecoded.sum(axis=1)
-        yield Oddity(
+        yield (
             "wrong decoding",
             "U+FFFD, or characters such as Ã¼ of UTF-8 that was decoded as Latin-1",
-            misdecoded > 0,
-            misdecoded,
+            self.misdecoded.sum(axis=1),
         )
 
 
@@ -176,9 +129,8 @@ def _main_script(letters: Sequence[str]) -> str | None:
     >>> _main_script("Hallo Привет"[6:]), _main_script("")
     ('CYRILLIC', None)
     """
-    if not letters:
-        return None
-    return collections.Counter(map(_script, letters)).most_common(1)[0][0]
+    found = collections.Counter(map(_script, letters)).most_common(1)
+    return found[0][0] if found else None
 
 
 @functools.lru_cache(maxsize=1 << 16)
@@ -202,24 +154,32 @@ _USUAL_SHARE = 0.05
 def describe_lines(corpus: Corpus, cache: TokenCache) -> dict[str, Any]:
     """Returns the longest and the oddest lines of a corpus and its cache, in JSON's types.
 
-    Returns:
-        A dictionary: `sample` has the number of examples that were examined for everything but
-        `longest`; `columns` has, for each column of text, `tokens_per_word` and
-        `characters_per_token`; `target_tokens_per_source_token` has percentiles for pairs, or is
-        None; `longest` is a list of lines; `odd` is a list of kinds of oddities, each with its
-        `lines`. The `place` of a line is file:number; for parallel files that of the target, for a
-        document of several lines that of its end.
+    `sample` has the number of examples that were examined for everything but `longest`. The `place`
+    of a line is file:number; for parallel files that of the target, for a document of several lines
+    that of its end.
     """
     step = -(-len(cache) // SAMPLE)
     numbers = np.arange(0, len(cache), step)
     features = LineFeatures(itertools.islice(corpus, 0, None, step), numbers, cache)
     longest = _longest(cache)
-    odd = [_describe_oddity(oddity, numbers) for oddity in features.oddities()]
+    sums = (features.tokens, features.words, features.characters)
+    totals = zip(features.columns, *(each.sum(axis=0).tolist() for each in sums), strict=True)
+    ratio = None
+    if len(features.columns) == 2:
+        percentiles = np.percentile(features.ratio(), (1, 50, 99)).tolist()
+        ratio = dict(zip(("percentile_1", "median", "percentile_99"), percentiles, strict=True))
+    odd = [_describe_oddity(*oddity, numbers) for oddity in features.oddities()]
     lines = _find_lines(corpus, cache, {*longest, *(n for part in odd for n in part["lines"])})
     return {
         "sample": {"examples": len(numbers), "every": step},
-        "columns": features.describe_columns(),
-        "target_tokens_per_source_token": features.describe_ratio(),
+        "columns": {
+            name: {
+                "tokens_per_word": tokens / words,
+                "characters_per_token": characters / max(tokens, 1),
+            }
+            for name, tokens, words, characters in totals
+        },
+        "target_tokens_per_source_token": ratio,
         "longest": [lines[number] for number in longest],
         "odd": [{**part, "lines": [lines[number] for number in part["lines"]]} for part in odd],
     }
@@ -238,14 +198,16 @@ def _longest(cache: TokenCache) -> list[int]:
     return numbers.tolist()
 
 
-def _describe_oddity(oddity: Oddity, numbers: np.ndarray) -> dict[str, Any]:
-    """Returns a description with the numbers of the oddest examples as `lines`."""
-    odd = np.flatnonzero(oddity.is_odd)
+def _describe_oddity(
+    kind: str, meaning: str, degree: np.ndarray, numbers: np.ndarray
+) -> dict[str, Any]:
+    """Returns a description of an `Oddity` with the numbers of the oddest examples as `lines`."""
+    odd = np.flatnonzero(degree)
     is_usual = len(odd) > max(ODD_LISTED, _USUAL_SHARE * len(numbers))
-    oddest = odd[np.argsort(-oddity.degree[odd], kind="stable")][:ODD_LISTED]
+    oddest = odd[np.argsort(-degree[odd], kind="stable")][:ODD_LISTED]
     return {
-        "kind": oddity.kind,
-        "meaning": oddity.meaning,
+        "kind": kind,
+        "meaning": meaning,
         "count": len(odd),
         "is_usual": is_usual,
         "lines": [] if is_usual else numbers[oddest].tolist(),
@@ -262,12 +224,11 @@ def _find_lines(
         if len(lines) == len(wanted):
             break
         if number in wanted:
-            tokens = {
-                name: int(column.spans(np.array([number]))[1][0])
-                for name, column in cache.sequence_columns.items()
+            columns, one = cache.sequence_columns.items(), np.array([number])
+            texts = (shorten(text, _SHOWN) for text in example)
+            lines[number] = {
+                "place": tally.where,
+                "tokens": {name: int(column.spans(one)[1][0]) for name, column in columns},
+                "texts": dict(zip(corpus.columns, texts, strict=True)),
             }
-            texts = dict(
-                zip(corpus.columns, (shorten(text, _SHOWN) for text in example), strict=True)
-            )
-            lines[number] = {"place": tally.where, "tokens": tokens, "texts": texts}
     return lines

@@ -13,7 +13,7 @@ from keras_transformer._utils.errors import UserError
 from keras_transformer._utils.files import atomic_file
 from keras_transformer._utils.types import Path
 from keras_transformer.analysis.data_report.odd_lines import describe_lines
-from keras_transformer.analysis.data_report.picture import draw_data_report
+from keras_transformer.analysis.data_report.rendering import draw_data_report
 from keras_transformer.analysis.data_report.statistics import (
     describe_lengths,
     describe_padding,
@@ -23,11 +23,10 @@ from keras_transformer.analysis.data_report.statistics import (
 from keras_transformer.data.corpora.corpus import Corpus
 from keras_transformer.data.corpora.corpus_report import (
     CorpusReport,
-    count_overlap,
+    count_overlaps,
     evaluation_warnings,
 )
-from keras_transformer.data.token_cache import TokenCache
-from keras_transformer.data.tokenization import ColumnTokenizer, tokenize_corpus
+from keras_transformer.data.tokenization import tokenize_corpus
 
 FORMAT = "keras_transformer data report"
 #: Increased when the meaning of a key changes or a key is removed; keys may be added at any time.
@@ -68,48 +67,43 @@ def make_data_report(
     | `warnings` | sentences |
 
     Args:
-        corpus: The training `Corpus`.
+        corpus: The training corpus.
         cache_directory: Directory for the tokenized corpus; see `tokenize_corpus`.
-        validation: The validation `Corpus`. Defaults to none.
-        tokenizer: The kind of vocabulary to learn, `"sentencepiece"`, `"wordpiece"` or `"bytes"`,
-            or the directory of a saved tokenizer. Defaults to `"sentencepiece"`.
-        vocabulary_size: Integer. Number of ids to learn. Defaults to 8,000.
-        tokens: Integer. Maximum number of tokens per batch; see `choose_buckets`.
-        max_length: Integer. Maximum length of a sequence; see `choose_buckets`.
-        progress: A function that is called with the name of each stage.
+        validation: The validation corpus. Default: none.
+        tokenizer: "sentencepiece", "wordpiece", "bytes", or the directory of a saved tokenizer.
+        vocabulary_size: Number of ids to learn. Default 8,000.
+        tokens: Maximum number of tokens per batch; see `choose_buckets`.
+        max_length: Maximum length of a sequence; see `choose_buckets`.
+        progress: Function that is called with the name of each stage.
 
-    Raises:
-        UserError: For the first error in the files or the arguments.
-
-    >>> import tempfile
-    >>> from keras_transformer.data import MemoryCorpus
-    >>> corpus = MemoryCorpus([("ja", "yes"), ("nein", "no"), ("ja", "yes")])
-    >>> report = make_data_report(corpus, tempfile.mkdtemp(), tokenizer="bytes")
-    >>> report["corpus"]["examples"], report["corpus"]["duplicates"]
-    (3, 1)
+    ```python
+    report = make_data_report(open_corpus(["pairs.tsv"]), "cache", tokenizer="bytes")
+    print(report["corpus"]["duplicates"])
+    ```
     """
     progress = progress or (lambda stage: None)
     progress(f"Reading {corpus.name}")
     checked = corpus.check()
     messages = list(checked.warnings)
-    checked_validation = overlap = None
+    checked_validation = overlap = validation_cache = None
     if validation is not None:
         if validation.columns != corpus.columns:
-            raise UserError(
-                f"has the columns {', '.join(validation.columns)}, but the training corpus has "
-                f"{', '.join(corpus.columns)}.",
-                where=validation.name,
-                fix="Give files of the same kind.",
-            )
+            names = ", ".join(validation.columns), ", ".join(corpus.columns)
+            problem = f"has the columns {names[0]}, but the training corpus has {names[1]}."
+            raise UserError(problem, where=validation.name, fix="Give files of the same kind.")
         progress(f"Reading {validation.name}")
         checked_validation = validation.check()
-        overlap = count_overlap(corpus, validation)
+        overlap = count_overlaps(corpus, {"validation": validation})["validation"]
         messages += evaluation_warnings("validation", checked_validation, overlap)
     tokenizers, size, learning_messages = find_tokenizers(corpus, tokenizer, vocabulary_size)
     messages += learning_messages
     progress("Tokenizing")
-    cache, tokenizing = _tokenize(corpus, tokenizers, cache_directory)
-    validation_cache = None
+    built: list[int] = []  # stays empty if the cache exists already
+    begin = time.perf_counter()
+    cache = tokenize_corpus(corpus, tokenizers, cache_directory, progress=built.append)
+    seconds = time.perf_counter() - begin
+    sentences = len(cache) * len(cache.sequence_columns)
+    tokenizing = {"seconds": seconds, "sentences_per_second": sentences / seconds}
     if validation is not None:
         validation_cache = tokenize_corpus(validation, tokenizers, cache_directory)
     progress("Comparing bucket settings")
@@ -134,30 +128,11 @@ def make_data_report(
         "overlap": overlap,
         "lengths": describe_lengths(cache),
         "lines": describe_lines(corpus, cache),
-        "vocabularies": describe_vocabularies(
-            cache,
-            {name: tokenizers[name] for name in cache.sequence_columns},
-            size,
-            validation_cache,
-        ),
+        "vocabularies": describe_vocabularies(cache, tokenizers, size, validation_cache),
         "padding": padding,
-        "tokenizing": tokenizing,
+        "tokenizing": tokenizing if built else None,
         "warnings": messages,
     }
-
-
-def _tokenize(
-    corpus: Corpus, tokenizers: Mapping[str, ColumnTokenizer], directory: Path
-) -> tuple[TokenCache, dict[str, float] | None]:
-    """Returns the cache, and the speed of building it; None if it existed already."""
-    built: list[int] = []
-    begin = time.perf_counter()
-    cache = tokenize_corpus(corpus, tokenizers, directory, progress=built.append)
-    seconds = time.perf_counter() - begin
-    if not built:
-        return cache, None
-    sentences = len(cache) * len(cache.sequence_columns)
-    return cache, {"seconds": seconds, "sentences_per_second": sentences / seconds}
 
 
 def _files(corpus: Corpus) -> list[str]:
@@ -171,23 +146,19 @@ def _as_dictionary(checked: CorpusReport) -> dict[str, Any]:
 
 
 def _length_warnings(default: Mapping[str, Any], max_length: int) -> Iterator[str]:
-    effects = {
-        "skipped": "are left out of the batches. Split them",
-        "truncated": "are truncated in the batches. Pack them, split them",
-    }
-    for key, effect in effects.items():
-        if default[key]:
-            yield (
-                f"{default[key]:,} examples are longer than {max_length:,} tokens with the end "
-                f"token and {effect}, or raise `max_length`."
-            )
+    long = f"examples are longer than {max_length:,} tokens with the end token and are"
+    if default["skipped"]:
+        fix = "Split them, or raise `max_length`."
+        yield f"{default['skipped']:,} {long} left out of the batches. {fix}"
+    if default["truncated"]:
+        fix = "Pack them, split them, or raise `max_length`."
+        yield f"{default['truncated']:,} {long} truncated in the batches. {fix}"
 
 
 def require_report_directory(output: Path) -> pathlib.Path:
-    """Returns the directory, which may not exist yet, if a report can be written into it.
+    """Returns the path of a directory, which may not exist yet, if a report can be written there.
 
-    An earlier report in it may be replaced, but no other files of the same names. Nothing is
-    created.
+    An earlier report may be replaced, but no other files of the same names.
     """
     directory = pathlib.Path(os.path.abspath(output))
     nearest = next(path for path in [directory, *directory.parents] if os.path.lexists(path))
@@ -204,11 +175,11 @@ def require_report_directory(output: Path) -> pathlib.Path:
 
 
 def save_data_report(report: Mapping[str, Any], output: Path) -> tuple[pathlib.Path, pathlib.Path]:
-    """Writes report.json and report.png atomically and returns their paths.
+    """Writes report.json and report.png into a directory and returns their paths.
 
     Args:
         report: Result of `make_data_report`.
-        output: The directory; see `require_report_directory`.
+        output: Path of the directory; see `require_report_directory`.
     """
     directory = require_report_directory(output)
     picture = draw_data_report(report)

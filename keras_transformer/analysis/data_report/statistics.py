@@ -13,25 +13,20 @@ import numpy as np
 
 from keras_transformer._utils.errors import UserError
 from keras_transformer.data.batching.batches import Batches, BatchReport, BucketReport
-from keras_transformer.data.batching.buckets import DEFAULT_BUCKETS, choose_buckets
-from keras_transformer.data.batching.packed_batches import PackedBatches
-from keras_transformer.data.batching.task_batches import (
+from keras_transformer.data.batching.bucketed_batches import (
     DocumentBatches,
     LabeledBatches,
     PairBatches,
 )
+from keras_transformer.data.batching.buckets import DEFAULT_BUCKETS, choose_buckets
+from keras_transformer.data.batching.packed_batches import PackedBatches
 from keras_transformer.data.corpora.corpus import Corpus
 from keras_transformer.data.corpora.corpus_report import LengthSummary
 from keras_transformer.data.token_cache import TokenCache
 from keras_transformer.data.tokenization import LabelIndex
-from keras_transformer.text import (
-    ByteTokenizer,
-    Tokenizer,
-    TokenizerPair,
-    learn_tokenizer,
-    load_tokenizer,
-    registered_tokenizers,
-)
+from keras_transformer.text import ByteTokenizer, Tokenizer, TokenizerPair, learn_tokenizer
+from keras_transformer.text.registry import registered_tokenizers
+from keras_transformer.text.tokenizer import load_tokenizer
 
 # Enough for a picture; the printed report merges some of them.
 BINS = 48
@@ -44,18 +39,18 @@ _SHARE_IN_BINS = 0.999
 def describe_lengths(cache: TokenCache) -> dict[str, Any]:
     """Returns the lengths in tokens, without the start and end tokens, in JSON's types.
 
-    Returns:
-        A dictionary: `columns` has a summary of each column; `histogram` has the `bin_width` and
-        the `counts` of each column, where bin n has the lengths above n × width up to (n + 1) ×
-        width and the last bin has all longer ones; `joint_histogram` has, for pairs, such counts
-        for each bin of the source (rows) and the target, otherwise None.
+    Bin n of `histogram` has the lengths above n × `bin_width` up to (n + 1) × `bin_width`; the last
+    bin has all longer ones. `joint_histogram` has, for pairs, the counts for each bin of the source
+    (rows) and of the target (columns), otherwise None.
     """
     names, columns = list(cache.sequence_columns), cache.sequence_columns.values()
     by_length = [np.zeros(column.longest + 1, np.int64) for column in columns]
     for lengths in cache.iterate_lengths():
         for counts, column_lengths in zip(by_length, lengths.T, strict=True):
             counts += np.bincount(column_lengths, minlength=len(counts))
-    width, bins = _choose_bins(by_length)
+    reached = [np.searchsorted(c.cumsum(), _SHARE_IN_BINS * c.sum()) for c in by_length]
+    width = -(-int(max(1, *reached)) // BINS)
+    bins = -(-int(max(1, *reached)) // width)
     joint = np.zeros((bins + 1,) * len(names), np.int64)
     for lengths in cache.iterate_lengths():
         indices = tuple(np.clip((lengths - 1) // width, 0, bins).T)
@@ -70,14 +65,6 @@ def describe_lengths(cache: TokenCache) -> dict[str, Any]:
         },
         "joint_histogram": joint.tolist() if joint.ndim == 2 else None,
     }
-
-
-def _choose_bins(by_length: Sequence[np.ndarray]) -> tuple[int, int]:
-    """Returns the width of a bin and the number of bins, without the bin for the rest."""
-    reached = [np.searchsorted(c.cumsum(), _SHARE_IN_BINS * c.sum()) for c in by_length]
-    longest = int(max(1, *reached))
-    width = -(-longest // BINS)
-    return width, -(-longest // width)
 
 
 def _length_summary(counts: np.ndarray) -> dict[str, Any]:
@@ -99,21 +86,21 @@ _BYTE_PIECE = re.compile("<0x[0-9A-F]{2}>")
 
 def describe_vocabularies(
     cache: TokenCache,
-    tokenizers: Mapping[str, Tokenizer],
+    tokenizers: Mapping[str, Any],
     requested_size: int | None = None,
     validation_cache: TokenCache | None = None,
 ) -> list[dict[str, Any]]:
     """Returns statistics of each vocabulary, in JSON's types.
 
     Args:
-        cache: The `TokenCache` of the training corpus.
-        tokenizers: The `Tokenizer` of each column of text. Columns may share a tokenizer.
-        requested_size: Integer. Requested number of ids, if the vocabulary was learned.
-        validation_cache: The `TokenCache` of the validation corpus, if there is one.
+        cache: The training corpus.
+        tokenizers: The tokenizer of each column. Columns may share a tokenizer.
+        requested_size: Requested number of ids, if the vocabulary was learned.
+        validation_cache: The validation corpus, if there is one.
     """
     columns_of: dict[str, list[str]] = {}
-    for column, tokenizer in tokenizers.items():
-        columns_of.setdefault(tokenizer.hash, []).append(column)
+    for column in cache.sequence_columns:
+        columns_of.setdefault(tokenizers[column].hash, []).append(column)
     return [
         {
             "columns": columns,
@@ -190,9 +177,9 @@ def find_tokenizers(
     """Returns the tokenizer of each column, the requested vocabulary size, and warnings.
 
     Args:
-        corpus: The `Corpus` to learn from; source and target share a learned vocabulary.
+        corpus: The corpus to learn from; source and target share a learned vocabulary.
         tokenizer: Name of a kind to learn, or directory of a saved tokenizer or `TokenizerPair`.
-        vocabulary_size: Integer. Number of ids to learn. Defaults to 8,000.
+        vocabulary_size: Number of ids to learn. Default 8,000.
     """
     requested_size, messages = None, []
     if tokenizer in registered_tokenizers() and tokenizer != ByteTokenizer.registered_name:
@@ -250,12 +237,8 @@ def describe_padding(cache: TokenCache, tokens: int, max_length: int) -> dict[st
     """Returns the padding for several numbers of buckets, and details of the default number.
 
     Documents that are too long are truncated, other examples are skipped. `choose_buckets`
-    describes the arguments.
-
-    Returns:
-        A dictionary in JSON's types: `settings` is a list, an entry for each number of buckets, and
-        for documents one for packing; `default` describes the batches of the default number;
-        `iterating` is the speed of a dataset.
+    describes the arguments. For documents, `settings` also has an entry for packing; `iterating` is
+    the speed of the dataset with the default number.
     """
     kind = _BATCHES_OF[tuple(cache.columns)]
     limits = {"tokens": tokens, "max_length": max_length}
@@ -264,16 +247,16 @@ def describe_padding(cache: TokenCache, tokens: int, max_length: int) -> dict[st
     for number in BUCKET_SETTINGS:
         table = choose_buckets(cache, **limits, too_long=too_long, max_buckets=number)
         by_setting[number] = kind(cache, table, seed=0)
-    reports = {number: batches.report() for number, batches in by_setting.items()}
-    settings = [
-        {"max_buckets": number, **_padding_summary(report)} for number, report in reports.items()
-    ]
+    reports = [({"max_buckets": number}, each.report()) for number, each in by_setting.items()]
+    default = by_setting[DEFAULT_BUCKETS].report()
     if kind is DocumentBatches:
         packed = PackedBatches(cache, row_length=min(_PACKED_LENGTH, tokens), tokens=tokens, seed=0)
-        settings.append({"row_length": packed.row_length, **_padding_summary(packed.report())})
-    default = reports[DEFAULT_BUCKETS]
+        reports.append(({"row_length": packed.row_length}, packed.report()))
     return {
-        "settings": settings,
+        "settings": [
+            {**name, "shapes": len(each.buckets), **_numbers(each, "batches", "efficiency")}
+            for name, each in reports
+        ],
         "default": {
             "max_buckets": DEFAULT_BUCKETS,
             **_numbers(default, "batches", "examples", "efficiency", "skipped", "truncated"),
@@ -288,10 +271,6 @@ def describe_padding(cache: TokenCache, tokens: int, max_length: int) -> dict[st
         },
         "iterating": _time_iterating(by_setting[DEFAULT_BUCKETS]),
     }
-
-
-def _padding_summary(report: BatchReport) -> dict[str, Any]:
-    return {"shapes": len(report.buckets), **_numbers(report, "batches", "efficiency")}
 
 
 def _numbers(report: BatchReport | BucketReport, *names: str) -> dict[str, Any]:

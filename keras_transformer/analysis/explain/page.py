@@ -12,15 +12,16 @@ import tensorflow as tf
 
 from keras_transformer._utils.console import shown
 from keras_transformer._utils.html import render_page
-from keras_transformer.analysis.explain.agreement import Agreement
-from keras_transformer.analysis.explain.explanation import MEASURES, Explanation
-from keras_transformer.analysis.explain.verdict import (
+from keras_transformer.analysis.explain.explanation import (
     AGREE_LITTLE,
     AGREE_WELL,
     HARDLY_CHANGED,
+    MEASURES,
+    Agreement,
+    Explanation,
     judge,
 )
-from keras_transformer.analysis.explain.weight_change import WeightChange
+from keras_transformer.analysis.explain.measurements import WeightChange
 from keras_transformer.inference.attention_maps import label_of, split_mark
 
 _TEMPLATE = pathlib.Path(__file__).with_name("page.html.jinja")
@@ -36,10 +37,7 @@ _CELL, _MARGIN, _LONGEST_LABEL = 18, 5, 12
 
 
 def make_explanation_page(explanation: Explanation) -> str:
-    """Returns a page with all parts of an `Explanation` as a string of HTML.
-
-    The page loads nothing. Its colors follow the light or dark setting of the browser.
-    """
+    """Returns a page with all parts of an `Explanation`, as HTML that loads nothing else."""
     tokens = {
         "source": explanation.source_tokens,
         "written": explanation.target_tokens,
@@ -48,7 +46,7 @@ def make_explanation_page(explanation: Explanation) -> str:
     axes = {kind: _map_axes(kind, tokens) for kind in _KINDS if kind in explanation.heads}
     target = "Translation" if explanation.is_own else "Given translation"
     texts = {"Source": explanation.source, target: explanation.target, "Model": explanation.model}
-    draws = len(explanation.changes[0].total_variation) if explanation.changes else 0
+    draws = max((len(each.is_other) for each in explanation.changes), default=0)
     return render_page(
         _TEMPLATE,
         split_mark=split_mark,
@@ -101,17 +99,10 @@ def _bar(value: float, row: np.ndarray) -> dict[str, Any]:
 
 
 def _agreement_row(each: Agreement) -> list[str]:
-    mean, deviation, least, most = (
-        _tau(value)
-        for value in (
-            each.mean,
-            each.deviation,
-            np.fmin.reduce(each.taus),
-            np.fmax.reduce(each.taus),
-        )
-    )
     names = f"{MEASURES[each.first]} and {MEASURES[each.second]}"
-    return [names, mean, f"± {deviation}", least, most, f"{each.is_same.sum()} of {len(each.taus)}"]
+    bounds = [_tau(bound.reduce(each.taus)) for bound in (np.fmin, np.fmax)]
+    same = f"{each.is_same.sum()} of {len(each.taus)}"
+    return [names, _tau(each.mean), f"± {_tau(each.deviation)}", *bounds, same]
 
 
 def _change_row(each: WeightChange) -> list[str]:
@@ -140,9 +131,8 @@ def _tau(value: float) -> str:
 def _map_axes(kind: str, tokens: Mapping[str, Sequence[str]]) -> dict[str, Any]:
     """Returns labels and size of all maps of one kind, which are drawn once and used by each."""
     _, rows, columns = _KINDS[kind]
-    row_labels, column_labels = (
-        [label_of(token, _LONGEST_LABEL) for token in tokens[side]] for side in (rows, columns)
-    )
+    row_labels = [label_of(token, _LONGEST_LABEL) for token in tokens[rows]]
+    column_labels = [label_of(token, _LONGEST_LABEL) for token in tokens[columns]]
     return {
         "name": kind,
         "rows": rows,
@@ -206,9 +196,6 @@ def heat_map(values: np.ndarray) -> str:
 
     Pixels of larger absolute values are less transparent, so pictures suit light and dark pages;
     the largest one is opaque. Numbers below 0 are orange, others blue.
-
-    >>> heat_map(np.array([[0.5, -1.0]])).startswith("data:image/png;base64,")
-    True
     """
     sizes = np.abs(values)
     pixels = np.empty((*values.shape, 4), np.uint8)

@@ -5,16 +5,19 @@ import pytest
 from keras_transformer._utils.errors import UserError
 from keras_transformer.analysis.compare.planning import match_dim, require_alike
 
-KEYS = {"first": "model.intermediate_dim", "wide": "model.hidden_dim", "near": "model.hidden_dim"}
+
+def plans(**sizes):
+    """Returns a plan with a number of parameters for each model."""
+    return {name: {"parameters": n, "size_key": "model.hidden_dim"} for name, n in sizes.items()}
 
 
 def test_models_within_ten_percent_are_alike():
-    require_alike({"first": 1000, "wide": 1100, "near": 900}, KEYS)
+    require_alike(plans(first=1000, wide=1100, near=900))
 
 
 def test_error_names_numbers_and_keys():
     with pytest.raises(UserError) as caught:
-        require_alike({"first": 1000, "wide": 1500, "near": 1050}, KEYS)
+        require_alike(plans(first=1000, wide=1500, near=1050))
     message = str(caught.value)
     for fact in ("'first' has 1,000", "'wide' has 1,500 (+50%)", "`model.hidden_dim`", "--match"):
         assert fact in message
@@ -23,7 +26,7 @@ def test_error_names_numbers_and_keys():
 
 def test_error_after_matching_does_not_advise_matching():
     with pytest.raises(UserError) as caught:
-        require_alike({"first": 1000, "wide": 1500}, KEYS, is_matched=True)
+        require_alike(plans(first=1000, wide=1500), is_matched=True)
     assert "'wide' has 1,500 (+50%)" in str(caught.value)
     assert "--match" not in str(caught.value)
 

@@ -7,8 +7,12 @@ import pytest
 
 from keras_transformer._utils.errors import UserError
 from keras_transformer.analysis.compare import Comparison
-from keras_transformer.analysis.compare.report import draw_results, make_markdown, make_rows
-from keras_transformer.analysis.compare.results import collect_results
+from keras_transformer.analysis.compare.results import (
+    collect_results,
+    draw_results,
+    make_markdown,
+    make_rows,
+)
 from keras_transformer.trainer.config import Recipe
 from tests.analysis.compare.made_up_runs import TOKENS_PER_STEP, group, write_run
 
@@ -126,7 +130,7 @@ def test_missing_measure_is_a_dash(comparison, tmp_path):
 
 
 def test_results_are_json(results):
-    content = json.loads(json.dumps(results.to_dictionary()))
+    content = json.loads(json.dumps(dataclasses.asdict(results)))
     assert content["quality"] == "exact_match"
     assert content["trained_distance"] == 32
     assert content["models"][0]["measures"]["longest_solved"]["mean"] == 8

@@ -4,7 +4,8 @@ import keras
 import numpy as np
 
 from keras_transformer import Transformer
-from keras_transformer.analysis.explain import Explanation, SentencePair, WeightChange
+from keras_transformer.analysis.explain import Explanation
+from keras_transformer.analysis.explain.measurements import SentencePair, WeightChange
 
 SOURCE = np.array([5, 9, 7, 5, 3], np.int32)
 TARGET = np.array([2, 11, 6, 8], np.int32)

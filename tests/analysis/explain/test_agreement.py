@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from keras_transformer.analysis.explain.agreement import chance_deviation, kendall_tau
+from keras_transformer.analysis.explain.explanation import chance_deviation, kendall_tau
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_transformer.analysis.explain import attributions
-from keras_transformer.analysis.explain.attributions import (
+from keras_transformer.analysis.explain import measurements
+from keras_transformer.analysis.explain.measurements import (
     attention_rollout,
     erasure,
     gradient_times_input,
@@ -59,7 +59,7 @@ def test_erasure_equals_the_loss_of_log_probability_with_padding(pair):
 
 def test_attributions_are_the_same_in_several_batches(pair, monkeypatch):
     whole = gradient_times_input(pair), erasure(pair)
-    monkeypatch.setattr(attributions, "LOGITS_AT_ONCE", 3 * 4 * 20)
+    monkeypatch.setattr(measurements, "LOGITS_AT_ONCE", 3 * 4 * 20)
     assert [part.stop - part.start for part in pair.batches(5)] == [3, 2]
     np.testing.assert_allclose(gradient_times_input(pair), whole[0], atol=1e-5)
     np.testing.assert_allclose(erasure(pair), whole[1], atol=1e-5)

@@ -5,11 +5,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_transformer.analysis.explain.attributions import all_layers, replaced_method
-from keras_transformer.analysis.explain.weight_change import (
+from keras_transformer.analysis.explain.measurements import (
+    all_layers,
     changed_weights,
     cross_mechanisms,
     divergence,
+    replaced_method,
     shuffle_weights,
     total_variation,
     uniform_weights,

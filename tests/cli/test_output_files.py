@@ -7,7 +7,7 @@ import tempfile
 import pytest
 
 from keras_transformer._utils.errors import UserError
-from keras_transformer.cli.text_output import open_output, require_output_file
+from keras_transformer.cli.shared import open_output, require_output_file
 from tests._utils.nobody import as_nobody
 
 

@@ -1,4 +1,4 @@
-"""Attributions: how much each target token depends on each source token."""
+"""Measurements of a sentence pair: attributions, and the effect of other attention weights."""
 
 import contextlib
 import dataclasses
@@ -9,7 +9,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_transformer.layers import TokenEmbedding
+from keras_transformer.layers import MultiHeadAttention, TokenEmbedding
+from keras_transformer.layers.attention.mechanism import SoftmaxAttention
 
 #: Maximum number of logits that are held at once: 64 MB of them.
 LOGITS_AT_ONCE = 2**24
@@ -82,11 +83,6 @@ def attention_rollout(encoder: np.ndarray, decoder: np.ndarray, cross: np.ndarra
         encoder: Weights of self-attention `[N, H, S, S]`.
         decoder: Weights of causal self-attention `[N, H, T, T]`.
         cross: Weights of cross-attention `[N, H, T, S]`.
-
-    >>> identity = np.eye(2)[None, None]
-    >>> attention_rollout(identity, identity, np.array([[[[0.0, 1.0], [0.5, 0.5]]]]))
-    array([[0.  , 0.5 ],
-           [0.25, 0.25]])
     """
     of_encoder = np.eye(encoder.shape[-1])  # [S, S]
     for weights in encoder:
@@ -184,13 +180,6 @@ def replaced_method(
 
     Nothing is saved, tracked or traced again, and other layers are not affected. If another thread
     uses the model at the same time, it uses the replaced method as well.
-
-    >>> layer, three = keras.layers.Identity(), keras.ops.convert_to_tensor(3.0)
-    >>> with replaced_method(layer, "call", lambda call: lambda inputs: 2 * call(inputs)):
-    ...     float(layer(three))
-    6.0
-    >>> float(layer(three))
-    3.0
     """
     outer = vars(layer).get(name)  # the replacement of an outer context, if any
     # Not by `setattr`, with which Keras would look for variables to track.
@@ -202,3 +191,146 @@ def replaced_method(
             object.__delattr__(layer, name)
         else:
             object.__setattr__(layer, name, outer)
+
+
+#: Function from attention weights `[B, H, T, S]` to others of the same shape.
+Change = Callable[[tf.Tensor], tf.Tensor]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class WeightChange:
+    """Change of the output when cross-attention has other weights, by draw and target token.
+
+    Attributes:
+        kind: "shuffled" or "uniform".
+        block: Number of the only block whose weights were changed, from 1, or None for all blocks.
+        total_variation: Total variation distance `[D, T]` of the distributions, from 0 to 1.
+        divergence: Their Jensen-Shannon divergence in bits, `[D, T]`, from 0 to 1.
+        is_other: Boolean `[D, T]`, whether another token became the most likely one.
+    """
+
+    kind: str
+    block: int | None
+    total_variation: np.ndarray
+    divergence: np.ndarray
+    is_other: np.ndarray
+
+
+def cross_mechanisms(model: keras.Model) -> list[SoftmaxAttention]:
+    """Returns the mechanisms with which a decoder attends to the source, first block first.
+
+    These are the mechanisms of the layers called `cross_attention`; in a model without such layers,
+    as a recurrent one, all of them. `ChunkedAttention`, which does not compute all weights, is left
+    out.
+    """
+    layers = all_layers(model)
+    cross = [
+        layer.mechanism
+        for layer in layers
+        if isinstance(layer, MultiHeadAttention) and layer.name == "cross_attention"
+    ]
+    computes_weights = SoftmaxAttention.compute_context
+    softmax = (each for each in cross or layers if isinstance(each, SoftmaxAttention))
+    return [each for each in softmax if type(each).compute_context is computes_weights]
+
+
+@contextlib.contextmanager
+def changed_weights(mechanisms: Sequence[SoftmaxAttention], change: Change) -> Iterator[None]:
+    """Temporarily changes the attention weights of mechanisms.
+
+    The changed weights combine the values, and everything else that the model does with weights
+    uses them as well: copying from the source, or coverage.
+    """
+
+    def changing(compute: Change) -> Change:
+        return lambda scores: change(compute(scores))
+
+    with contextlib.ExitStack() as stack:
+        for mechanism in mechanisms:
+            stack.enter_context(replaced_method(mechanism, "compute_weights", changing))
+        yield
+
+
+def shuffle_weights(
+    pair: SentencePair,
+    mechanisms: Sequence[SoftmaxAttention],
+    block: int | None = None,
+    draws: int = 100,
+    seed: int = 0,
+) -> WeightChange:
+    """Returns the change with randomly permuted weights.
+
+    Jain & Wallace 2019, "Attention is not Explanation", section 4.2.1: attention is as sharp as
+    before, but to other tokens. Each block, head and target token has its own permutation, and all
+    are permuted at once. If the output does not change, the weights do not explain it.
+
+    Args:
+        pair: The sentence pair.
+        mechanisms: Mechanisms to change, from `cross_mechanisms`.
+        block: Number of their block, for the result. Default: all blocks.
+        draws: Number of permutations. Default 100, as in the paper.
+        seed: Seed of the permutations.
+    """
+    generator = tf.random.Generator.from_seed(seed)
+
+    def shuffle(weights: tf.Tensor) -> tf.Tensor:
+        order = tf.argsort(generator.uniform(tf.shape(weights)))
+        return tf.gather(weights, order, batch_dims=3)
+
+    return _measure("shuffled", block, pair, mechanisms, shuffle, draws)
+
+
+def uniform_weights(
+    pair: SentencePair, mechanisms: Sequence[SoftmaxAttention], block: int | None = None
+) -> WeightChange:
+    """Returns the change with equal weights for all source tokens.
+
+    It is a baseline of Wiegreffe & Pinter 2019, "Attention is not not Explanation": if a model is
+    as good with equal weights, the task does not need attention, and attention explains nothing.
+    They train a model with equal weights. Here the trained model gets equal weights, which only
+    shows whether it relies on its own.
+
+    Args:
+        pair: The sentence pair.
+        mechanisms: Mechanisms to change, from `cross_mechanisms`.
+        block: Number of their block, for the result. Default: all blocks.
+    """
+
+    def average(weights: tf.Tensor) -> tf.Tensor:
+        return tf.zeros_like(weights) + tf.reduce_mean(weights, axis=-1, keepdims=True)
+
+    return _measure("uniform", block, pair, mechanisms, average, draws=1)
+
+
+def _measure(
+    kind: str,
+    block: int | None,
+    pair: SentencePair,
+    mechanisms: Sequence[SoftmaxAttention],
+    change: Change,
+    draws: int,
+) -> WeightChange:
+    own = np.exp(pair.log_probabilities(pair.source[None])[0])  # [T, V]
+    found = []
+    for part in pair.batches(draws):
+        sources = np.tile(pair.source, (part.stop - part.start, 1))
+        with changed_weights(mechanisms, change):
+            others = np.exp(pair.log_probabilities(sources))  # [b, T, V]
+        is_other = others.argmax(axis=-1) != own.argmax(axis=-1)
+        found.append((total_variation(own, others), divergence(own, others), is_other))
+    return WeightChange(kind, block, *map(np.concatenate, zip(*found, strict=True)))
+
+
+def total_variation(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Returns the total variation distance of distributions `[..., V]`."""
+    return 0.5 * np.abs(first - second).sum(axis=-1)
+
+
+def divergence(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Returns the Jensen-Shannon divergence of distributions `[..., V]`, in bits."""
+    middle = 0.5 * (first + second)
+    relative = []  # Kullback-Leibler divergences from the middle
+    for values in (first, second):
+        ratio = np.divide(values, middle, out=np.ones_like(middle), where=values > 0)
+        relative.append((values * np.log2(ratio)).sum(axis=-1))
+    return np.maximum(0.5 * (relative[0] + relative[1]), 0.0)
