@@ -1,0 +1,246 @@
+"""Check of the tokenizer models in a graph, before an operation of tensorflow-text reads them.
+
+The operations trust these bytes: a junk model makes them read and write outside of its memory.
+
+- A WordPiece model is a flatbuffer with a double-array trie. The vocabulary is read from the trie,
+  with checked indices, and the model is built again from it: the bytes must be equal.
+- A SentencePiece model is a protocol buffer. Its fields are checked, and its normalization tables,
+  which hold another trie, must be those of `SentencePieceTokenizer`, which are the same for all
+  vocabularies.
+
+A model must be a constant of the graph: one that the graph computes is refused.
+"""
+
+import hashlib
+import math
+import re
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from google.protobuf.message import DecodeError
+from tensorflow.core.framework import types_pb2
+
+from keras_transformer.export.graph import Graph, NotConstantError
+
+#: Largest model, in bytes. A vocabulary of 250,000 pieces takes about 5 MB.
+MAXIMUM_BYTES = 64 << 20
+#: Largest number of pieces of a vocabulary.
+MAXIMUM_PIECES = 1 << 20
+#: Longest piece of a WordPiece vocabulary, in bytes.
+MAXIMUM_PIECE_BYTES = 1000
+
+# The input of each operation that is a WordPiece model.
+_WORDPIECE_INPUT = {"FastWordpieceTokenizeWithOffsets": 1}
+
+# Fields of `FastWordpieceTokenizerConfig`, from fast_wordpiece_tokenizer_model.fbs.
+_TRIE, _LONGEST_WORD, _SUFFIX_INDICATOR, _UNKNOWN = 0, 4, 5, 6
+# A value of the trie holds the piece's length in 8 bits, its id in 22, and whether it is a suffix.
+_ID_SHIFT, _ID_MASK = 8, (1 << 22) - 1
+# Arguments with which `WordPieceTokenizer` builds its model.
+_LONGEST = 2**31 - 1
+_INSIDE = b" "
+_SPECIAL = re.compile(rb"special [0-9]{1,7}")
+
+#: sha256 of the normalization tables of `SentencePieceTokenizer`: escapes of "▁", and the reverse.
+NORMALIZER_SHA256 = ""
+DENORMALIZER_SHA256 = ""
+
+
+class UnsafeModelError(ValueError):
+    """Raised for a model that is not one of this package's tokenizers."""
+
+
+def model_problems(graph: Graph) -> Iterator[str]:
+    """Yields what is wrong with the tokenizer models of a graph, a sentence without a period each.
+
+    Args:
+        graph: a `Graph`.
+    """
+    checked: set[bytes] = set()
+    for place, nodes in graph.places():
+        where = f"function {place}" if place else "the graph"
+        for node in nodes:
+            try:
+                if node.op in _WORDPIECE_INPUT:
+                    for content in _wordpiece_models(graph, place, node):
+                        if content not in checked:
+                            check_wordpiece_model(content)
+                            checked.add(content)
+                elif node.op == "SentencepieceOp":
+                    content = node.attr["model"].s
+                    _check_shared_name(node)
+                    if content not in checked:
+                        check_sentencepiece_model(content)
+                        checked.add(content)
+            except (UnsafeModelError, NotConstantError) as problem:
+                yield f"the tokenizer model of {node.op} in {where} is not one of ours: {problem}"
+
+
+def _wordpiece_models(graph: Graph, place: str | None, node: Any) -> Iterator[bytes]:
+    number = _WORDPIECE_INPUT[node.op]
+    if len(node.input) <= number:
+        raise NotConstantError(f"a missing input of {node.op}")
+    for tensor in graph.constants(graph.parsed(place, node.input[number])):
+        if tensor.dtype != types_pb2.DT_UINT8 or len(tensor.tensor_shape.dim) != 1:
+            raise UnsafeModelError("it is no vector of bytes")
+        content = tensor.tensor_content or bytes(value & 255 for value in tensor.int_val)
+        if len(content) != tensor.tensor_shape.dim[0].size:
+            raise UnsafeModelError(
+                f"{len(content):,} bytes for {tensor.tensor_shape.dim[0].size:,}"
+            )
+        yield content
+
+
+def check_wordpiece_model(content: bytes) -> None:
+    """Raises `UnsafeModelError` unless `WordPieceTokenizer` would build this model.
+
+    Args:
+        content: the flatbuffer.
+    """
+    if len(content) > MAXIMUM_BYTES:
+        raise UnsafeModelError(f"{len(content):,} bytes, but at most {MAXIMUM_BYTES:,} are allowed")
+    try:
+        fields = _Flatbuffer(content)
+        longest = fields.integer(_LONGEST_WORD)
+        inside, unknown = fields.string(_SUFFIX_INDICATOR), fields.string(_UNKNOWN)
+        pieces = _pieces_of_trie(fields.integers(_TRIE))
+    except (struct.error, IndexError, ValueError) as error:
+        raise UnsafeModelError("its structure is damaged") from error
+    if (longest, inside) != (_LONGEST, _INSIDE) or not _SPECIAL.fullmatch(unknown):
+        raise UnsafeModelError("it was built with other settings")
+    from tensorflow_text.core.pybinds import pywrap_fast_wordpiece_tokenizer_model_builder
+
+    build = pywrap_fast_wordpiece_tokenizer_model_builder.build_fast_wordpiece_model
+    try:
+        same = bytes(build(pieces, longest, inside, unknown, True, False))
+    except (RuntimeError, ValueError) as error:
+        raise UnsafeModelError("its vocabulary is not valid") from error
+    if same != content:
+        raise UnsafeModelError("it differs from the model of its vocabulary")
+
+
+class _Flatbuffer:
+    """Fields of the root table of a flatbuffer; `struct.error` if one is outside of the buffer."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+        (self._table,) = struct.unpack_from("<I", content)
+        (distance,) = struct.unpack_from("<i", content, self._table)
+        self._offsets = self._table - distance
+        if self._offsets < 0:
+            raise IndexError(self._offsets)
+        (self._size,) = struct.unpack_from("<H", content, self._offsets)
+
+    def _position(self, field: int) -> int:
+        slot = 4 + 2 * field
+        if slot + 2 > self._size:
+            raise IndexError(field)
+        (offset,) = struct.unpack_from("<H", self._content, self._offsets + slot)
+        if offset == 0:
+            raise IndexError(field)
+        return self._table + offset
+
+    def integer(self, field: int) -> int:
+        return struct.unpack_from("<i", self._content, self._position(field))[0]
+
+    def _vector(self, field: int) -> tuple[int, int]:
+        """Returns the first byte of a vector, and its number of elements."""
+        position = self._position(field)
+        position += struct.unpack_from("<I", self._content, position)[0]
+        return position + 4, struct.unpack_from("<I", self._content, position)[0]
+
+    def string(self, field: int) -> bytes:
+        start, size = self._vector(field)
+        return self._content[start : start + size]
+
+    def integers(self, field: int) -> np.ndarray:
+        start, size = self._vector(field)
+        return np.frombuffer(self._content, "<u4", size, start)  # ValueError if it is too short
+
+
+def _pieces_of_trie(units: np.ndarray) -> list[bytes]:
+    """Returns the pieces of a trie of darts-clone, in the order of their ids."""
+    found: dict[int, bytes] = {}
+    characters = np.arange(1, 256)
+    waiting, count = [(0, b"")], 0
+    while waiting:
+        position, piece = waiting.pop()
+        count += 1
+        if count > len(units) or len(piece) > MAXIMUM_PIECE_BYTES:
+            raise UnsafeModelError("its trie has no end")
+        unit = int(units[position])
+        base = position ^ ((unit >> 10) << ((unit & 0x200) >> 6))
+        if unit >> 8 & 1:  # the value of the piece that ends here
+            number = int(units[base]) >> _ID_SHIFT & _ID_MASK
+            if number in found or number >= MAXIMUM_PIECES:
+                raise UnsafeModelError(f"two pieces with the id {number}")
+            found[number] = piece
+        children = base ^ characters
+        inside = children < len(units)
+        children, labels = children[inside], characters[inside]
+        is_child = (units[children] & 0x800000FF) == labels
+        for child, label in zip(children[is_child], labels[is_child], strict=True):
+            waiting.append((int(child), piece + bytes([int(label)])))
+    if sorted(found) != list(range(len(found))):
+        raise UnsafeModelError("ids without pieces")
+    return [found[number] for number in range(len(found))]
+
+
+def _check_shared_name(node: Any) -> None:
+    """Requires the name that follows from the model: other exports use the same names."""
+    expected = f"sentencepiece_{hashlib.sha256(node.attr['model'].s).hexdigest()}"
+    if node.attr["shared_name"].s != expected.encode() or node.attr["container"].s:
+        raise UnsafeModelError("its resource has another name")
+
+
+def check_sentencepiece_model(content: bytes) -> None:
+    """Raises `UnsafeModelError` unless `SentencePieceTokenizer` could have learned this model.
+
+    Args:
+        content: the protocol buffer.
+    """
+    from sentencepiece import sentencepiece_model_pb2
+
+    if len(content) > MAXIMUM_BYTES:
+        raise UnsafeModelError(f"{len(content):,} bytes, but at most {MAXIMUM_BYTES:,} are allowed")
+    try:
+        model = sentencepiece_model_pb2.ModelProto.FromString(content)
+    except DecodeError as error:
+        raise UnsafeModelError("no protocol buffer of SentencePiece") from error
+    if model.SerializeToString(deterministic=True) != content:
+        raise UnsafeModelError("its protocol buffer is not in its usual form")
+    size = len(content)
+    model.DiscardUnknownFields()
+    if model.ByteSize() != size or model.HasField("self_test_data"):
+        raise UnsafeModelError("it has unknown fields")
+    if model.trainer_spec.model_type not in (model.trainer_spec.UNIGRAM, model.trainer_spec.BPE):
+        raise UnsafeModelError("it is neither unigram nor BPE")
+    for spec, sha256 in (
+        (model.normalizer_spec, NORMALIZER_SHA256),
+        (model.denormalizer_spec, DENORMALIZER_SHA256),
+    ):
+        if hashlib.sha256(spec.precompiled_charsmap).hexdigest() != sha256:
+            raise UnsafeModelError("its normalization table is another")
+    _check_pieces(model.pieces)
+
+
+def _check_pieces(pieces: Any) -> None:
+    if len(pieces) > MAXIMUM_PIECES:
+        raise UnsafeModelError(
+            f"{len(pieces):,} pieces, but at most {MAXIMUM_PIECES:,} are allowed"
+        )
+    kinds = pieces[0].Type if pieces else None
+    if kinds is None:
+        raise UnsafeModelError("no pieces")
+    names = {each.piece for each in pieces}
+    if len(names) != len(pieces) or "" in names:
+        raise UnsafeModelError("a piece that is empty or occurs twice")
+    if not all(math.isfinite(each.score) for each in pieces):
+        raise UnsafeModelError("a score that is not finite")
+    if sum(each.type == each.UNKNOWN for each in pieces) != 1:
+        raise UnsafeModelError("not one unknown piece")
+    bytes_found = {each.piece for each in pieces if each.type == each.BYTE}
+    if bytes_found != {f"<0x{byte:02X}>" for byte in range(256)}:
+        raise UnsafeModelError("not a piece for each byte")
