@@ -1,6 +1,7 @@
 """The manifest of an export, `assets.extra/manifest.json`: what it is, and the sha256 of its files.
 
-It detects damage, not malice, against which `allowed_ops` checks the operations of the graph.
+It detects damage, not malice: whoever changes a file on purpose can also change its sum. Against
+malice, `allowed_ops` checks the operations of the graph, and `signing` says who wrote an export.
 """
 
 import hashlib
@@ -21,9 +22,12 @@ from keras_transformer.export.damage import (
     symbolic_link,
     unreadable,
 )
+from keras_transformer.export.strict_json import parse_json
 from keras_transformer.models import MODELS
 
 MANIFEST = "assets.extra/manifest.json"
+#: Signature of the manifest, see `signing`. It is not in the manifest.
+SIGNATURE = "assets.extra/manifest.sig"
 FORMAT = 1
 
 #: Golden pairs are a few sentences, and attention scores between them.
@@ -51,7 +55,7 @@ def write_manifest(directory: str | os.PathLike[str], content: dict[str, Any]) -
     """
     directory = pathlib.Path(directory)
     files = {}
-    for name in sorted(set(_file_names(directory)) - {MANIFEST}):
+    for name in sorted(set(file_names(directory)) - {MANIFEST, SIGNATURE}):
         sha256, size = sha256_of(directory, name)
         files[name] = {"sha256": sha256, "bytes": size}
     # As it will be read: tuples become lists, and keys become strings.
@@ -60,7 +64,7 @@ def write_manifest(directory: str | os.PathLike[str], content: dict[str, Any]) -
     if problem is not None:
         raise UserError(f"The content of the manifest is not valid: {problem}.")
     manifest = {"format": FORMAT, **content, "files": files}
-    manifest["sha256"] = _own_sha256(manifest)
+    manifest["sha256"] = own_sha256(manifest)
     (directory / MANIFEST).parent.mkdir(exist_ok=True)
     with atomic_file(directory / MANIFEST) as file:
         file.write(json.dumps(manifest, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
@@ -82,8 +86,8 @@ def read_manifest(directory: str | os.PathLike[str]) -> dict[str, Any]:
         pass  # `read_bounded` reports it
     content = read_bounded(directory, MANIFEST, MAXIMUM_BYTES)
     try:
-        manifest = json.loads(content)
-    except (ValueError, RecursionError) as error:
+        manifest = parse_json(content)
+    except ValueError as error:
         raise damaged(directory, MANIFEST, f"not JSON ({error})") from error
     is_manifest = isinstance(manifest, dict) and _is_integer(manifest.get("format"))
     if not is_manifest or manifest["format"] < 1:
@@ -94,7 +98,7 @@ def read_manifest(directory: str | os.PathLike[str]) -> dict[str, Any]:
         writer = f" keras_transformer {version} wrote it." if isinstance(version, str) else ""
         problem = f"in format {manifest['format']}, but this package reads format {FORMAT}.{writer}"
         raise refused(directory, f"{MANIFEST}: {problem}", "Install that version or a newer one.")
-    if manifest.get("sha256") != _own_sha256(manifest):
+    if manifest.get("sha256") != own_sha256(manifest):
         raise damaged(directory, MANIFEST, "its content has changed (sha256)")
     problem = find_problem(manifest)
     if problem is not None:
@@ -119,6 +123,8 @@ def find_problem(content: dict[str, Any]) -> str | None:
     for key, kind in _TYPES.items():
         if not isinstance(content.get(key), kind) or key not in content:
             return f"{key!r} is missing or wrong"
+    if not isinstance(content["quality"], dict | None):
+        return "'quality' is neither metrics nor null"
     if content["kind"] not in MODELS:
         return f"'kind' must be one of {', '.join(MODELS)}; got {content['kind']!r}"
     for package in ("keras_transformer", "tensorflow", "keras", "tensorflow_text"):
@@ -137,8 +143,8 @@ def find_problem(content: dict[str, Any]) -> str | None:
 def check_files(directory: str | os.PathLike[str], manifest: dict[str, Any]) -> int:
     """Checks the files of an export, and returns their size in bytes, without the manifest.
 
-    It must hold the files of its manifest, unchanged, and no others. Sizes are compared before
-    anything is read, so that a huge file costs nothing.
+    The export must hold the files of its manifest, unchanged, and no others. Sizes are compared
+    before anything is read, so that a huge file is refused at once.
 
     Args:
         directory: directory of the export.
@@ -146,7 +152,7 @@ def check_files(directory: str | os.PathLike[str], manifest: dict[str, Any]) -> 
     """
     directory = pathlib.Path(directory)
     files = manifest["files"]
-    found = set(_file_names(directory)) - {MANIFEST}
+    found = set(file_names(directory)) - {MANIFEST, SIGNATURE}
     for name in sorted(files.keys() - found):
         raise damaged(directory, name, "missing")
     for name in sorted(found - files.keys()):
@@ -176,7 +182,7 @@ def _require_size(directory: pathlib.Path, name: str, size: int, wanted: int) ->
         raise damaged(directory, name, f"{size:,} bytes, but {wanted:,} were written")
 
 
-def _file_names(directory: pathlib.Path) -> Iterator[str]:
+def file_names(directory: pathlib.Path) -> Iterator[str]:
     """Yields the files below `directory`, relative and with "/"; links are a `UserError`."""
 
     def report(error: OSError) -> None:
@@ -191,10 +197,30 @@ def _file_names(directory: pathlib.Path) -> Iterator[str]:
                 yield name
 
 
-def _own_sha256(manifest: dict[str, Any]) -> str:
+def own_sha256(manifest: dict[str, Any]) -> str:
+    """Returns the sha256 of a manifest without its key "sha256", in canonical JSON."""
     rest = {key: value for key, value in manifest.items() if key != "sha256"}
     canonical = json.dumps(rest, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def is_plain_path(name: str) -> bool:
+    """Returns whether the name of a file in a manifest is plainly inside its directory."""
+    path = pathlib.PurePosixPath(name)
+    is_plain = bool(path.parts) and str(path) == name and "\0" not in name
+    return is_plain and not path.is_absolute() and ".." not in path.parts
+
+
+def is_file_entry(entry: Any) -> bool:
+    """Returns whether a value is the complete entry of a file: {"sha256", "bytes"}."""
+    return (
+        isinstance(entry, dict)
+        and entry.keys() == {"sha256", "bytes"}
+        and _is_integer(entry["bytes"])
+        and 0 <= entry["bytes"] < 1 << 63
+        and isinstance(entry["sha256"], str)
+        and re.fullmatch("[0-9a-f]{64}", entry["sha256"]) is not None
+    )
 
 
 def _require_files(directory: pathlib.Path, manifest: dict[str, Any]) -> None:
@@ -202,22 +228,14 @@ def _require_files(directory: pathlib.Path, manifest: dict[str, Any]) -> None:
     if not isinstance(files, dict):
         raise damaged(directory, MANIFEST, "'files' is missing")
     for name, entry in files.items():
-        path = pathlib.PurePosixPath(name)
-        is_plain = path.parts and str(path) == name and "\0" not in name
-        if not is_plain or path.is_absolute() or ".." in path.parts:
+        if not is_plain_path(name):
             raise refused(
                 directory,
                 f"{MANIFEST}: names a path that is not plainly inside the directory, {name!r}. "
                 "`keras-transformer export` does not write such paths.",
                 "Do not use this export.",
             )
-        is_complete = (
-            isinstance(entry, dict)
-            and _is_integer(entry.get("bytes"))
-            and isinstance(entry.get("sha256"), str)
-            and re.fullmatch("[0-9a-f]{64}", entry["sha256"])
-        )
-        if not is_complete:
+        if not is_file_entry(entry):
             raise damaged(directory, MANIFEST, f"no sha256 and bytes of {name}")
 
 

@@ -1,7 +1,6 @@
 """A trained model on disk: weights, configuration and tokenizers, as a run directory holds them."""
 
 import dataclasses
-import hashlib
 import json
 import os
 import pathlib
@@ -13,6 +12,9 @@ from keras_transformer import __version__
 from keras_transformer._utils.errors import UserError
 from keras_transformer._utils.files import atomic_directory
 from keras_transformer.decoding import SearchSettings
+from keras_transformer.export.damage import sha256_of
+from keras_transformer.export.run_manifest import RUN_MANIFEST, RunManifest
+from keras_transformer.export.strict_json import parse_json
 from keras_transformer.models import MODELS
 from keras_transformer.text import TokenizerPair
 
@@ -25,7 +27,16 @@ DESCRIPTION, WEIGHTS, TOKENIZERS = "model.json", "model.weights.h5", "tokenizers
 FORMAT = 2
 
 _COPY_AGAIN = "Copy the model again, or train it again."
-_REQUIRED_KEYS = ("class", "config", "weights_sha256", "recipe", "quality", "examples", "labels")
+# Types of the required keys of a description.
+_TYPES: dict[str, Any] = {
+    "class": str,
+    "config": dict,
+    "weights_sha256": str,
+    "recipe": dict | None,
+    "quality": dict | None,
+    "examples": list,
+    "labels": list,
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,7 +117,8 @@ class TrainedModel:
                 "created_with": {"keras_transformer": __version__, "keras": keras.__version__},
                 "class": type(self.model).__name__,
                 "config": self.model.get_config(),
-                "weights_sha256": hashlib.sha256(weights.read_bytes()).hexdigest(),
+                # The manifest has it, too; earlier versions of the package read it here.
+                "weights_sha256": sha256_of(temporary, WEIGHTS)[0],
                 "recipe": self.recipe,
                 "quality": self.quality,
                 "examples": list(self.examples),
@@ -114,22 +126,23 @@ class TrainedModel:
             }
             content = json.dumps(description, ensure_ascii=False, indent=1, allow_nan=False)
             (temporary / DESCRIPTION).write_text(content, encoding="utf-8")
+            RunManifest.new(temporary).add_all()
 
     @classmethod
     def load(cls, directory: str | os.PathLike[str]) -> Self:
         """Returns the model that `save` wrote.
 
-        Only numbers and texts are read from the files, never code.
+        Only numbers and texts are read from the files, never code. All files of the model must be
+        those of its manifest.
 
         Args:
             directory: a run directory, or the `model` directory inside it.
         """
-        directory = pathlib.Path(directory)
-        if not (directory / DESCRIPTION).is_file():
-            directory = directory / MODEL_DIRECTORY
+        directory = model_directory(directory)
+        check_trained_model(directory)
         description = _read_description(directory)
         model = _build_model(directory, description)
-        _load_weights(model, directory, description)
+        _load_weights(model, directory)
         tokenizers = TokenizerPair.load(directory / TOKENIZERS)
         recipe, quality = description["recipe"], description["quality"]
         examples, labels = tuple(description["examples"]), tuple(description["labels"])
@@ -144,12 +157,49 @@ def is_trained_model(directory: str | os.PathLike[str]) -> bool:
     return any(pathlib.Path(directory, place, DESCRIPTION).is_file() for place in _PLACES)
 
 
+def model_directory(directory: str | os.PathLike[str]) -> pathlib.Path:
+    """Returns the directory of a trained model: the given one, or its subdirectory `model`."""
+    directory = pathlib.Path(directory)
+    return directory if (directory / DESCRIPTION).is_file() else directory / MODEL_DIRECTORY
+
+
+def check_trained_model(directory: pathlib.Path) -> RunManifest:
+    """Returns the manifest of a trained model whose files are as they were written.
+
+    Args:
+        directory: the directory with the model's description, from `model_directory`.
+    """
+    if not os.path.lexists(directory / RUN_MANIFEST) and not os.path.lexists(
+        directory / DESCRIPTION
+    ):
+        _read_description(directory)  # reports that there is no model
+    manifest = RunManifest.read(directory)
+    manifest.check()
+    manifest.check_no_others()
+    if DESCRIPTION not in manifest or WEIGHTS not in manifest:
+        problem = f"does not list {DESCRIPTION} and {WEIGHTS}."
+        raise UserError(problem, where=directory / RUN_MANIFEST, fix=_COPY_AGAIN)
+    return manifest
+
+
+def seal_trained_model(directory: pathlib.Path) -> None:
+    """Writes the manifest of a trained model that an earlier version of the package wrote.
+
+    Args:
+        directory: the directory with the model's description, from `model_directory`.
+    """
+    description = _read_description(directory)
+    if sha256_of(directory, WEIGHTS)[0] != description["weights_sha256"]:
+        problem = "damaged: the file has changed since it was written."
+        raise UserError(problem, where=directory / WEIGHTS, fix=_COPY_AGAIN)
+    RunManifest.new(directory).add_all()
+
+
 def _read_description(directory: pathlib.Path) -> dict[str, Any]:
     path = directory / DESCRIPTION
     try:
-        description = json.loads(path.read_bytes())
+        description = parse_json(path.read_bytes())
         format_number = description["format"]
-        missing = sorted(set(_REQUIRED_KEYS) - set(description))
     except (FileNotFoundError, NotADirectoryError) as error:
         problem = f"no trained model here: {DESCRIPTION} is missing."
         raise UserError(problem, where=directory, fix="Give the directory of a run.") from error
@@ -160,8 +210,12 @@ def _read_description(directory: pathlib.Path) -> dict[str, Any]:
         reads = f"keras_transformer {__version__} reads format {FORMAT}"
         problem = f"{writer} wrote this model in format {format_number}; {reads}."
         raise UserError(problem, where=path, fix=fix)
-    if missing:
-        raise UserError(f"damaged: {missing} missing.", where=path, fix=_COPY_AGAIN)
+    for key, kind in _TYPES.items():
+        if key not in description or not isinstance(description[key], kind):
+            raise UserError(f"damaged: {key!r} is missing or wrong.", where=path, fix=_COPY_AGAIN)
+    for key in ("examples", "labels"):
+        if not all(isinstance(each, str) for each in description[key]):
+            raise UserError(f"damaged: {key!r} are not texts.", where=path, fix=_COPY_AGAIN)
     return description
 
 
@@ -175,7 +229,7 @@ def _build_model(directory: pathlib.Path, description: dict[str, Any]) -> keras.
         )
     try:
         return MODELS[name].from_config(description["config"])
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, ArithmeticError) as error:
         writer, fix = _writer_of(description)
         reads = f"keras_transformer {__version__} cannot build this model"
         problem = f"{reads}, which {writer} wrote: {error}"
@@ -190,15 +244,8 @@ def _writer_of(description: dict[str, Any]) -> tuple[str, str]:
     return writer, f"Use {writer}, or train the model again with this version."
 
 
-def _load_weights(model: keras.Model, directory: pathlib.Path, description: dict[str, Any]) -> None:
+def _load_weights(model: keras.Model, directory: pathlib.Path) -> None:
     path = directory / WEIGHTS
-    try:
-        digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    except FileNotFoundError as error:
-        raise UserError("damaged: the file is missing.", where=path, fix=_COPY_AGAIN) from error
-    if digest != description["weights_sha256"]:
-        problem = "damaged: the file has changed since it was written."
-        raise UserError(problem, where=path, fix=_COPY_AGAIN)
     try:
         model.load_weights(path)
     except (ValueError, OSError, KeyError) as error:

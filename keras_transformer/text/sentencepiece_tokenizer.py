@@ -22,6 +22,7 @@ from keras_transformer._utils.checks import (
     require_rate,
 )
 from keras_transformer._utils.errors import ArgumentError, UserError
+from keras_transformer.text.sentencepiece_model import find_model_problem
 from keras_transformer.text.special_ids import SPECIAL_NAMES, SpecialIds
 from keras_transformer.text.tokenizer import Report, Strings, Tokenizer, as_strings
 
@@ -53,8 +54,8 @@ class SentencePieceTokenizer(Tokenizer, registered_name="sentencepiece"):
 
     Every string of valid Unicode is restored exactly, including spaces at both ends, line breaks,
     control characters and U+2581 "▁": nothing is normalized, and text that the vocabulary cannot
-    spell is spelled in bytes, so nothing is unknown. Bytes that are not UTF-8 are replaced by
-    U+FFFD, as by `bytes.decode("utf-8", "replace")`.
+    spell is spelled in bytes, so there are no unknown tokens. Bytes that are not UTF-8 are replaced
+    by U+FFFD, as by `bytes.decode("utf-8", "replace")`.
 
     A space belongs to the piece that follows it and is shown there as "▁". `tokenize` adds a space
     before each string, so that a word has the same pieces at the start and in the middle;
@@ -87,6 +88,9 @@ class SentencePieceTokenizer(Tokenizer, registered_name="sentencepiece"):
 
     def __init__(self, model: bytes, special_ids: SpecialIds | None = None) -> None:
         self._model = bytes(model)
+        if problem := find_model_problem(self._model):
+            problem = f"These bytes are not a SentencePiece model of this package: {problem}."
+            raise UserError(problem, fix=_FIX_MODEL)
         with tf.init_scope():
             try:
                 self._ops = _SentencePieceOps(self._model)
@@ -117,7 +121,7 @@ class SentencePieceTokenizer(Tokenizer, registered_name="sentencepiece"):
         import sentencepiece
 
         texts = self._add_space(as_strings(strings)).numpy()
-        # 32 bits of the seed, whatever its size. All ones would mean "seed from the clock".
+        # 32 bits of a seed of any size. All ones would mean "seed from the clock".
         entropy = np.random.SeedSequence(require_integer("seed", seed, minimum=0))
         seed = int(entropy.generate_state(1)[0]) % (2**32 - 1)
         if self._is_bpe:

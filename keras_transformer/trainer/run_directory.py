@@ -12,20 +12,22 @@ from typing import Any, Self
 import filelock
 
 from keras_transformer import __version__
-from keras_transformer._utils.errors import UserError, named_file_errors
-from keras_transformer._utils.files import atomic_file
+from keras_transformer._utils.errors import UserError
 from keras_transformer._utils.types import Path
+from keras_transformer.export.run_manifest import RUN_MANIFEST, RunManifest
 from keras_transformer.export.trained_model import RUN_RECIPE
 from keras_transformer.export.versions import require_loadable
+from keras_transformer.text import TokenizerPair
 from keras_transformer.trainer.config import Recipe
 from keras_transformer.trainer.recipes import load_recipe, recipe_difference
 
 ENVIRONMENT, CORPORA, LOCK = "environment.json", "corpora.json", ".lock"
+RESULT, METRICS, TOKENIZERS = "result.json", "metrics.jsonl", "tokenizers"
 # Temporary files of `keras_transformer._utils.files` that a killed process has left.
 _LEFTOVER = re.compile(r"\..+\.[0-9a-f]{16}")
 _FIX = "Choose another directory with --run."
 
-#: Keys of a recipe that `force` allows to change, which do not change the steps themselves.
+#: Keys of a recipe that may change with `force`, because they do not affect the training steps.
 CHANGEABLE = (
     "training.steps",
     "training.epochs",
@@ -43,17 +45,21 @@ class RunDirectory:
 
     | path | content |
     |---|---|
+    | `manifest.json` | the sha256 of the files that are not marked with ° |
     | `recipe.yaml` | the recipe with every default filled in |
     | `environment.json` | versions and devices of the first start |
     | `tokenizers/` | the vocabulary |
     | `corpora.json` | fingerprints of the corpora |
-    | `cache/` | the tokenized corpora, unless the recipe names another directory |
-    | `checkpoints/` | see `Checkpoints` |
+    | `cache/`° | the tokenized corpora, unless the recipe names another directory |
+    | `checkpoints/`° | see `Checkpoints` |
     | `metrics.jsonl` | metrics by step, byte for byte the same for interrupted runs |
-    | `tensorboard/` | event files |
-    | `model/` | the final weights and everything that an export needs; see `TrainedModel` |
-    | `export/` | the exported versions, unless the recipe names another directory |
+    | `tensorboard/`° | event files |
+    | `model/`° | the final weights and all that an export needs; see `TrainedModel` |
+    | `export/`° | the exported versions, unless the recipe names another directory |
     | `result.json` | the result; its presence means that the run is finished |
+
+    `metrics.jsonl` is in the manifest when the run is finished. The directories that are marked
+    have sums of their own.
 
     Args:
         path: Path of the directory.
@@ -64,14 +70,14 @@ class RunDirectory:
         self.path: pathlib.Path = pathlib.Path(path)
         self.is_writer = is_writer
         self.recipe_file: pathlib.Path = self.path / RUN_RECIPE
-        self.tokenizers: pathlib.Path = self.path / "tokenizers"
+        self.tokenizers: pathlib.Path = self.path / TOKENIZERS
         self.corpora: pathlib.Path = self.path / CORPORA
         self.cache: pathlib.Path = self.path / "cache"
         self.checkpoints: pathlib.Path = self.path / "checkpoints"
         self.tensorboard: pathlib.Path = self.path / "tensorboard"
         self.model: pathlib.Path = self.path / "model"
         self.export: pathlib.Path = self.path / "export"
-        self.result: pathlib.Path = self.path / "result.json"
+        self.result: pathlib.Path = self.path / RESULT
         self._lock = filelock.FileLock(self.path / LOCK)
 
     def __enter__(self) -> Self:
@@ -98,15 +104,18 @@ class RunDirectory:
         return self
 
     def require_recipe(self, recipe: Recipe, force: bool = False) -> bool:
-        """Returns whether the recipe differs from that of the run, in ways that are allowed.
+        """Returns whether the recipe differs from that of the run; refuses changes of other keys.
 
-        With `force`, the keys in `CHANGEABLE` may differ; if the run has no other files, all may.
+        The keys in `CHANGEABLE_ALWAYS` may differ, and with `force` also those in `CHANGEABLE`. If
+        the run has no other files yet, all keys may differ. The files of the run must be those of
+        its manifest.
         """
-        if not self.recipe_file.exists():
+        if not self.recipe_file.exists() and not os.path.lexists(self.path / RUN_MANIFEST):
             return False
         names = {entry.name for entry in self.path.iterdir()}
-        if self.is_writer and names <= {LOCK, RUN_RECIPE, ENVIRONMENT}:
+        if self.is_writer and names <= {LOCK, RUN_RECIPE, ENVIRONMENT, RUN_MANIFEST}:
             return False
+        RunManifest.read(self.path).check()
         try:
             stored = load_recipe(self.recipe_file)
         except UserError as error:
@@ -127,8 +136,24 @@ class RunDirectory:
     def store_recipe(self, recipe: Recipe) -> None:
         """Writes the recipe of the run; an earlier result is removed."""
         if self.is_writer:
-            self.result.unlink(missing_ok=True)
-        self._write(self.recipe_file, recipe.to_yaml())
+            manifest = self._manifest()
+            manifest.remove(RESULT)
+            manifest.forget(METRICS)  # training appends to it
+            manifest.write(RUN_RECIPE, recipe.to_yaml().encode())
+
+    def store_result(self, content: str) -> None:
+        """Writes the result of the finished training; its metrics become part of the manifest."""
+        if (self.path / METRICS).is_file():
+            self._manifest().add(METRICS)
+        self._write(RESULT, content)
+
+    def store_tokenizers(self, tokenizers: TokenizerPair) -> None:
+        """Writes the vocabulary in place of one that was learned before the corpora changed."""
+        manifest = self._manifest()
+        manifest.remove(CORPORA)
+        manifest.remove(TOKENIZERS)
+        tokenizers.save(self.tokenizers)
+        manifest.add(TOKENIZERS)
 
     def store_environment(self, say: Callable[[str], None]) -> None:
         """Writes the environment of the first start; reports with `say` what has changed since."""
@@ -137,7 +162,7 @@ class RunDirectory:
         try:
             first = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError):
-            self._write(path, json.dumps(now, indent=1) + "\n")
+            self._write(ENVIRONMENT, json.dumps(now, indent=1) + "\n")
             return
         for name, value in now.items():
             if first.get(name) != value:
@@ -146,7 +171,9 @@ class RunDirectory:
 
     def has_read(self, fingerprints: Mapping[str, Any]) -> bool:
         """Returns whether the stored vocabulary is that of corpora with these fingerprints."""
-        # The checkpoint of a run tells whether the data fit.
+        if not self.tokenizers.exists() or TOKENIZERS not in self._manifest():
+            return False  # killed while it was written
+        # With a checkpoint, resuming checks whether the data fit it.
         if self.checkpoints.exists() and any(self.checkpoints.glob("step_*")):
             return True
         try:
@@ -156,7 +183,7 @@ class RunDirectory:
 
     def store_fingerprints(self, fingerprints: Mapping[str, Any]) -> None:
         """Writes the fingerprints that `has_read` compares."""
-        self._write(self.corpora, json.dumps(fingerprints, indent=1) + "\n")
+        self._write(CORPORA, json.dumps(fingerprints, indent=1) + "\n")
 
     def require_writer(self) -> None:
         """Raises a `UserError` in a worker that does not find the files of the first worker."""
@@ -165,10 +192,14 @@ class RunDirectory:
             problem = "the files of the first worker are not here."
             raise UserError(problem, where=self.path, fix=fix)
 
-    def _write(self, path: pathlib.Path, text: str) -> None:
+    def _write(self, name: str, text: str) -> None:
         if self.is_writer:
-            with named_file_errors(path), atomic_file(path) as file:
-                file.write(text)
+            self._manifest().write(name, text.encode())
+
+    def _manifest(self) -> RunManifest:
+        if os.path.lexists(self.path / RUN_MANIFEST):
+            return RunManifest.read(self.path)
+        return RunManifest.new(self.path)
 
     def _make_directory(self) -> None:
         require_loadable(self.path)
@@ -176,8 +207,8 @@ class RunDirectory:
             if os.path.lexists(place) and not place.is_dir():
                 raise UserError("not a directory.", where=place, fix=_FIX)
         if self.path.is_dir() and not self.recipe_file.exists():
-            names = (entry.name for entry in self.path.iterdir())
-            if any(name != LOCK and not _LEFTOVER.fullmatch(name) for name in names):
+            names = {entry.name for entry in self.path.iterdir()} - {LOCK, RUN_MANIFEST}
+            if not all(map(_LEFTOVER.fullmatch, names)):
                 problem = "this directory contains files of something else."
                 raise UserError(problem, where=self.path, fix=_FIX)
         try:
