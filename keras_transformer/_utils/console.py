@@ -2,6 +2,7 @@
 
 import io
 import sys
+import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, TextIO
 
@@ -9,16 +10,57 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
-def shown(text: str) -> str:
-    r"""Returns `text` with escapes for characters that move the cursor or color the terminal.
+# Invisible characters that scripts and emoji need and that cannot hide or reorder other text: the
+# zero-width non-joiner and joiner, and the signs that span Arabic, Syriac and Kaithi numbers.
+_NEEDED = frozenset(
+    "\u200c\u200d\u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u070f\u08e2\U000110bd\U000110cd"
+)
+
+
+def shown(text: str, keep: str = "", *, as_json: bool = False) -> str:
+    r"""Returns `text` with visible escapes for characters that can deceive a reader or a terminal.
+
+    These are the control characters, among them line breaks, the separators U+2028 and U+2029,
+    marks that change the direction of text, other invisible characters, lone surrogates, and
+    characters that Unicode has not assigned. Spaces of all kinds stay, and so do joiners.
+
+    Args:
+        text: Any text.
+        keep: Characters that stay as they are. Default: none.
+        as_json: Whether `text` is JSON, which stays valid: all escapes have the form `\u001b`.
 
     >>> shown("one\ttwo \x1b[31mred")
     'one\\ttwo \\x1b[31mred'
+    >>> shown('["\x9b"]', as_json=True)
+    '["\\u009b"]'
     """
+    if text.isprintable():
+        return text
+    escape = _json_escape if as_json else _escape
     return "".join(
-        letter if letter.isprintable() else letter.encode("unicode_escape").decode()
-        for letter in text
+        letter if letter in keep or _is_harmless(letter) else escape(letter) for letter in text
     )
+
+
+def _is_harmless(letter: str) -> bool:
+    return letter.isprintable() or letter in _NEEDED or unicodedata.category(letter) == "Zs"
+
+
+def _escape(letter: str) -> str:
+    return letter.encode("unicode_escape").decode()
+
+
+def _json_escape(letter: str) -> str:
+    units = letter.encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{units[i : i + 4]}" for i in range(0, len(units), 4))
+
+
+def for_stream(text: str, stream: TextIO, *, as_json: bool = False) -> str:
+    """Returns `text` as it is for a file or a pipe, and as `shown` for a terminal.
+
+    Tabs and line feeds stay, because the program writes them: replace those in foreign text first.
+    """
+    return shown(text, keep="\n\t", as_json=as_json) if stream.isatty() else text
 
 
 def render(
@@ -81,7 +123,7 @@ def print_table(
     table = Table(box=border, pad_edge=not plain, show_header=any(headings))
     for number, heading in enumerate(headings):
         justify = "right" if number in aligned else "left"
-        table.add_column(heading, justify=justify, overflow="fold")
+        table.add_column(Text(shown(heading)), justify=justify, overflow="fold")
     for row in rows:
         table.add_row(*(Text(shown(cell)) for cell in row))
     if title is not None:
