@@ -1,0 +1,1 @@
+"""Coverage-guided fuzzing of parsers: `python -m training.reliability.fuzz`."""
