@@ -6,8 +6,8 @@ import io
 import os
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-# XLA does all of its own work, but LLVM does not polish machine code that runs once or twice:
-# half the time of whatever a test compiles.
+# XLA optimizes as usual, but LLVM does not optimize machine code that runs only once or twice. This
+# halves the time of compilation in the tests.
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
@@ -18,15 +18,15 @@ import keras
 import numpy as np
 import pytest
 
-# What imports made stays until the end: the collector need not look at it again and again.
+# Objects that imports created live until the end, so the garbage collector can ignore them.
 gc.collect()
 gc.freeze()
 
-# Property tests are never judged by the clock, and draw the same examples every time.
+# Property tests have no deadline, and draw the same examples every time.
 hypothesis.settings.register_profile("keras_transformer", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("keras_transformer")
 
-# A script for the type checker, not for a run.
+# A script that is only type-checked, not run.
 collect_ignore = ["typing"]
 
 
@@ -37,7 +37,7 @@ def seed():
 
 @pytest.fixture
 def random():
-    """A NumPy generator that starts anew in every test."""
+    """A NumPy generator with the same seed in every test."""
     return np.random.default_rng(7)
 
 
@@ -52,7 +52,7 @@ def phrases_run(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def phrases_export(tmp_path_factory, phrases_run):
-    """The directory of all versions of its export, of which there is one."""
+    """The directory of the versions of the export of `phrases_run`; there is one version."""
     from tests import phrases
 
     directory = phrases.shared_directory(tmp_path_factory)
@@ -65,7 +65,7 @@ def phrases_export(tmp_path_factory, phrases_run):
 def bytes_export(tmp_path_factory):
     """The directory of a portable export, version 7, with weights of half the size.
 
-    Made by the command, which says what lies beside it in said.txt.
+    The command `export` makes it; the output of the command is in said.txt in the same directory.
     """
     from keras_transformer.cli.main import main
     from tests import phrases

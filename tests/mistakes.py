@@ -1,4 +1,4 @@
-"""Checks of the facts in an error, whatever its wording."""
+"""Checks of the facts in an error, independent of its wording."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ def assert_mistake(
         error: A `UserError`; a `RecipeError` must have exactly one mistake.
         *facts: Texts that the line must contain, such as names and numbers.
         key: The argument, setting or dotted key that the mistake is about.
-        where: The beginning of its place: a file, `file:line` or option.
+        where: The beginning of its location: a file, `file:line` or option.
         expected: Text in what was expected.
         got: The value that was received.
         fix: Text in what the user can do.

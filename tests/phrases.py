@@ -1,4 +1,4 @@
-"""A small real task, a model trained on it, and its export, made once for the whole test run."""
+"""A small real task, a model trained on it, and its export, made once per test run."""
 
 import contextlib
 import fcntl

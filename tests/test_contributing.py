@@ -21,9 +21,11 @@ def name(monkeypatch):
     step = r"\*\*\d\. [^*]+\*\*, `([\w/]+\.py)`.*?```python\n(.*?)```"
     files = dict(re.findall(step, GUIDE, re.DOTALL))
     mechanism, reference = files
+    registered, objects = dict(MECHANISMS), keras.saving.get_custom_objects()
+    serializable = dict(objects)
+    # Somebody may have added the files of the example.
+    MECHANISMS.pop(pathlib.Path(mechanism).stem, None)
     known = set(MECHANISMS)
-    objects = keras.saving.get_custom_objects()
-    serializable = set(objects)
     for path, code in files.items():
         module = types.ModuleType(path.removesuffix(".py").replace("/", "."))
         monkeypatch.setitem(sys.modules, module.__name__, module)
@@ -32,9 +34,9 @@ def name(monkeypatch):
     assert mechanism == f"keras_transformer/layers/attention/{name}.py"
     assert reference == f"tests/references/mechanisms/{name}.py"
     yield name
-    del MECHANISMS[name]
-    for added in set(objects) - serializable:
-        del objects[added]
+    for changed, before in ((MECHANISMS, registered), (objects, serializable)):
+        changed.clear()
+        changed.update(before)
 
 
 def test_example_mechanism_passes_the_contract_tests(name, random):

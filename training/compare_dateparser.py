@@ -5,7 +5,8 @@
 
 dateparser is written by hand and reads about 200 languages, times, relative dates ("two days ago")
 and more. The model was trained only on absolute dates in the formats of Babel's calendar data, and
-both are measured on such dates, which favors the model. Neither of them is given the language.
+both are measured on such dates, which favors the model. Neither of them is given the language of a
+date.
 """
 
 import argparse

@@ -78,6 +78,19 @@ require_not_negative = _number_check("a finite number of at least 0", lambda x: 
 require_at_least_one = _number_check("at least 1 and finite", lambda x: 1 <= x < math.inf)
 
 
+#: Smallest and largest temperature of sampling other than 0. Divided by less, log-probabilities
+#: overflow in float32, and any token could be drawn; with more, all tokens are equally likely.
+TEMPERATURES = (1e-4, 1e4)
+
+
+def require_temperature(name: str, value: Any) -> float:
+    """Returns `value` as a `float` if it is a temperature of sampling."""
+    lowest, highest = TEMPERATURES
+    if require_not_negative(name, value) and not lowest <= value <= highest:
+        raise ArgumentError(name, f"0, or from {lowest:g} to {highest:g}", value)
+    return float(value)
+
+
 def require_divisible(name: str, value: int, divisor_name: str, divisor: int) -> int:
     """Returns `value // divisor` if there is no remainder; the error names values that fit."""
     if value % divisor:

@@ -11,7 +11,7 @@ from keras_transformer._utils.console import shown
 
 
 class UserError(ValueError):
-    """A mistake in what the user gave: a file, a recipe, an argument.
+    """Raised for a mistake of the user in a file, a recipe or an argument.
 
     The error is a value: its parts say where the mistake is, what is wrong and how to fix it. `str`
     renders them into one line, which the command line prints before it exits with code 2.
@@ -21,7 +21,7 @@ class UserError(ValueError):
         where: File, `file:line` or option in which the mistake is.
         fix: What the user can do, as one or more sentences.
         argument: Name of the argument, setting or key that the problem is about.
-        related: Names of other arguments that help to find the place; they are not rendered.
+        related: Names of other arguments that help to locate the mistake; they are not rendered.
 
     >>> str(UserError("the file is empty.", where="train.en", fix="Give a file with text."))
     'train.en: the file is empty. Give a file with text.'
@@ -61,7 +61,7 @@ class UserError(ValueError):
         return self.moved(where) if self.where is None else self
 
     def moved(self, where: str | os.PathLike[str] | None) -> Self:
-        """Returns a copy of the error located at `where`, whatever its location was."""
+        """Returns a copy of the error located at `where`, in place of its own location."""
         return self._with(where=None if where is None else os.fspath(where))
 
     def renamed(self, argument: str | Mapping[str, str]) -> Self:
@@ -153,12 +153,12 @@ def named_file_errors(
         reason = next((reason for reason in _REASONS if reason in message), None)
         if reason is None:
             raise
-        raise OSError(f"{place}: {reason}. {remedy}") from error
+        raise OSError(f"{shown(str(place))}: {reason}. {remedy}") from error
     except OSError as error:
         if error.errno is None:  # already named
             raise
         name = error.filename or place
-        raise OSError(f"{name}: {os.strerror(error.errno)}. {remedy}") from error
+        raise OSError(f"{shown(str(name))}: {os.strerror(error.errno)}. {remedy}") from error
 
 
 def _tensorflow_errors() -> tuple[type[BaseException], ...]:

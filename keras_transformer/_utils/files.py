@@ -67,7 +67,7 @@ def atomic_directory(path: str | os.PathLike[str]) -> Iterator[pathlib.Path]:
 
 
 def _with_temporary(path: str | os.PathLike[str]) -> tuple[pathlib.Path, pathlib.Path]:
-    """Returns the absolute path, and the path of a new hidden file beside it."""
+    """Returns the absolute path, and the path of a new hidden file in the same directory."""
     path = pathlib.Path(os.path.abspath(path))
     return path, path.with_name(f".{path.name}.{secrets.token_hex(8)}")
 

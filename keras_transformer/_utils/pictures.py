@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-#: Colors of Okabe and Ito 2008, "Color universal design", which color-blind people can tell apart.
+#: Colors of Okabe and Ito 2008, "Color universal design", distinguishable by color-blind people.
 #: The palette's yellow is left out: it is too light for lines.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 #: Markers of lines, for readers who cannot see the colors.
@@ -28,7 +28,7 @@ _FONTS = (
 
 @contextlib.contextmanager
 def default_settings() -> Iterator[None]:
-    """Draws with matplotlib's defaults and all installed fonts, whatever the user's matplotlibrc.
+    """Draws with matplotlib's defaults and all installed fonts; ignores the user's matplotlibrc.
 
     Messages about missing fonts, characters and directories are suppressed.
     """

@@ -58,7 +58,7 @@ def keep_freed_memory() -> bool:
 def use_onednn() -> bool:
     """Makes TensorFlow use oneDNN on x86 processors with AVX2 and FMA; returns whether it does.
 
-    There oneDNN is faster, but TensorFlow itself uses it on newer Intel processors only. The
+    On these processors oneDNN is faster, but by default TensorFlow uses it on newer ones only. The
     environment variable TF_ENABLE_ONEDNN_OPTS takes precedence. TensorFlow reads it once, so an
     earlier import of TensorFlow is a `RuntimeError`.
     """
@@ -85,8 +85,8 @@ def _processor_flags() -> set[str]:
 def command_line() -> list[str]:
     """Returns the command that starts `keras-transformer`.
 
-    It is the running command if this process is one, otherwise the one beside the interpreter, or
-    the one on the PATH.
+    The result is the running command if this process is one, otherwise the one in the directory of
+    the interpreter, or the one on the PATH.
     """
     beside = pathlib.Path(sys.executable).with_name("keras-transformer")
     running = pathlib.Path(sys.argv[0])

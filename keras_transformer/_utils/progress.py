@@ -7,8 +7,8 @@ from collections.abc import Callable
 from rich.progress import ProgressColumn, Task, TaskID
 from rich.text import Text
 
-# Number of reports that count: enough to include pauses, such as evaluations, in proportion; few
-# enough to forget a slow start.
+# Number of latest reports that count: enough to include pauses, such as evaluations, in proportion;
+# few enough to exclude a slow start.
 _WINDOW = 200
 
 

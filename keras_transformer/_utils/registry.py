@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from keras_transformer._utils.checks import require_choice
-from keras_transformer._utils.errors import UserError
+from keras_transformer._utils.errors import ArgumentError, UserError
 
 Kind = TypeVar("Kind", bound=type)
 
@@ -21,6 +21,7 @@ def register(registry: dict[str, Any], name: str) -> Callable[[Kind], Kind]:
     >>> FRUITS["apple"].registered_name
     'apple'
     """
+    require_registered_name(name)
 
     def add(kind: Kind) -> Kind:
         if name in registry:
@@ -30,6 +31,17 @@ def register(registry: dict[str, Any], name: str) -> Callable[[Kind], Kind]:
         return kind
 
     return add
+
+
+def require_registered_name(name: Any) -> str:
+    """Returns the argument of a decorator `register_…` if it is a name.
+
+    A decorator without parentheses gets the class instead, and would register nothing.
+    """
+    if not isinstance(name, str) or not name:
+        fix = 'Write `@register_…("name")`, with the name in parentheses.'
+        raise ArgumentError("name", "the name to register, as text", name, fix=fix)
+    return name
 
 
 class FileRegistry(dict[str, Kind]):

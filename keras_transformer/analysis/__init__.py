@@ -1,1 +1,1 @@
-"""Commands that look into a model or its data: explain, compare, data report."""
+"""Analysis of models and data: explanations, comparisons, and the data report."""

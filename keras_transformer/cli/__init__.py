@@ -1,1 +1,1 @@
-"""The command line: one file a verb, each a thin shell over an importable function."""
+"""The command line: one file per command, each a thin wrapper around an importable function."""

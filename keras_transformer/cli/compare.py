@@ -43,7 +43,7 @@ SUMMARY = "train several models under one budget and compare them"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the options of the verb."""
+    """Adds the options of the command."""
     add = parser.add_argument
     add("recipe", metavar="RECIPE", help="a comparison or a recipe: a YAML file, or quickstart")
     add("--models", metavar="A,B,C", help="names of models (default: all models of the file)")
@@ -60,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Compares, prints the table, and returns the exit code."""
-    from keras_transformer._utils.console import print_rendered
+    from keras_transformer._utils.console import print_rendered, shown
     from keras_transformer._utils.process import prepare_process
     from keras_transformer.cli.main import import_tensorflow_quietly
 
@@ -87,7 +87,8 @@ def run(arguments: argparse.Namespace) -> int:
     except ComparisonStopped as stopped:
         return stopped.exit_code
     print_rendered(lambda console: draw_table(console, results), plain_width=160)
-    print(f"\nSaved: {output}/comparison.md, comparison.json and comparison.png")
+    place = shown(str(output))
+    print(f"\nSaved: {place}/comparison.md, comparison.json and comparison.png")
     return 1 if results.missing else 0
 
 

@@ -24,7 +24,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from keras_transformer._utils.checks import require_choice, require_integer
-from keras_transformer._utils.console import print_rendered
+from keras_transformer._utils.console import print_rendered, shown
 from keras_transformer._utils.errors import UserError
 from keras_transformer.cli.shared import run_with_tensorflow
 
@@ -38,7 +38,7 @@ OPTIONS_WITH_FLAGS = ("columns", "has_header", "keys")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of the verb."""
+    """Adds the arguments of the command."""
     add = parser.add_argument
     add("files", nargs="*", metavar="FILES", help="the training corpus")
     add("--dates", action="store_true", help="report on the built-in quick-start corpus")
@@ -71,7 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Runs the verb."""
+    """Runs the command."""
     if arguments.list_formats:
         print(list_formats())
         return
@@ -145,7 +145,7 @@ def make_report(arguments: argparse.Namespace) -> None:
         )
     paths = save_data_report(report, output)
     print_rendered(lambda console: print_data_report(report, console))
-    print(f"\nSaved: {paths[0]} and {paths[1]}")
+    print(f"\nSaved: {shown(str(paths[0]))} and {shown(str(paths[1]))}")
     print(next_step(report))
 
 
@@ -209,7 +209,7 @@ def parse_format_options(texts: Iterable[str]) -> dict[str, Any]:
 def print_stage(stage: str) -> None:
     """Prints the name of a stage if standard error is a terminal."""
     if sys.stderr.isatty():
-        print(f"{stage} …", file=sys.stderr)
+        print(f"{shown(stage)} …", file=sys.stderr)
 
 
 def next_step(report: dict[str, Any]) -> str:

@@ -4,6 +4,7 @@
   keras-transformer evaluate saved_models/dates --source test.de --reference test.en --worst 3
   keras-transformer evaluate saved_models/dates --source test.de --reference test.en --json
   keras-transformer evaluate runs/dates --source test.de --reference test.en --output answers.en
+  keras-transformer evaluate runs/dates --source test.de --reference test.en --metrics bleu chrf
 
 Line n of the source belongs to line n of the reference; both are raw UTF-8 text, plain or gzip. A
 source whose name ends with .conllu is read sentence by sentence, and a model that reads trees gets
@@ -16,6 +17,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from keras_transformer.cli import shared
+from keras_transformer.metrics import TEXT_METRICS
 from keras_transformer.metrics.bleu import BLEU_TOKENS
 
 if TYPE_CHECKING:
@@ -32,6 +34,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--worst", type=int, metavar="N", default=5, help=worst)
     add("--json", action="store_true", help="print the result as a JSON object")
     add("--output", metavar="FILE", help="also write the translations here")
+    names = "text metrics to compute (default: all that are registered)"
+    add("--metrics", nargs="+", choices=sorted(TEXT_METRICS), metavar="NAME", help=names)
     tokens = "tokenization of BLEU; none is for texts that are tokenized already (default: as in "
     tokens += "the recipe of the training, else 13a)"
     add("--bleu-tokens", choices=BLEU_TOKENS, help=tokens)
@@ -68,7 +72,7 @@ def evaluate(arguments: argparse.Namespace) -> None:
             write("".join(shared.one_line(text) + "\n" for text in hypotheses))
     bleu_tokens = arguments.bleu_tokens or bleu_tokens_of(text_model)
     evaluation = evaluate_translations(
-        sources, hypotheses, references, arguments.worst, bleu_tokens
+        sources, hypotheses, references, arguments.worst, bleu_tokens, arguments.metrics
     )
     if arguments.json:
         content = {"model": text_model.name, **evaluation.to_dictionary()}
@@ -102,7 +106,6 @@ def draw_evaluation(console: Any, evaluation: "Evaluation") -> None:
     from rich.text import Text
 
     from keras_transformer._utils.console import is_plain, print_table, shown
-    from keras_transformer.metrics import TEXT_METRICS
 
     rows = [("sentences", f"{evaluation.sentences:,}", "")]
     for name, value in evaluation.metrics.items():

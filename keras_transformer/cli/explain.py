@@ -17,6 +17,7 @@ import dataclasses
 import json
 
 from keras_transformer._utils.checks import require_seed
+from keras_transformer._utils.console import shown
 from keras_transformer._utils.errors import UserError
 from keras_transformer.cli import shared
 
@@ -27,7 +28,7 @@ PAGE = "explanation.html"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of the verb."""
+    """Adds the arguments of the command."""
     add = parser.add_argument
     add("model", metavar="MODEL", help="a run directory")
     add("text", metavar="TEXT", help="the source text")
@@ -67,10 +68,10 @@ def explain_text(arguments: argparse.Namespace) -> None:
     if path is not None:
         with shared.open_output(path) as write:
             write(make_explanation_page(explanation))
-    with shared.open_output(None) as write:
+    with shared.open_output(None, is_json=arguments.json) as write:
         if arguments.json:
             content = {**explanation.as_dict(), "verdict": dataclasses.asdict(verdict)}
             write(json.dumps(content, ensure_ascii=False, allow_nan=False) + "\n")
         else:
             lines = [shared.one_line(explanation.target), verdict.headline, *verdict.reasons]
-            write("".join(f"{line}\n" for line in [*lines, f"Saved: {output}"]))
+            write("".join(f"{line}\n" for line in [*lines, f"Saved: {shown(output)}"]))

@@ -5,13 +5,14 @@
   keras-transformer export runs/dates --to saved_models/dates_here --xla
 
 The next version, such as saved_models/dates/1, appears when it is complete: a clean process has
-loaded it and given the same answers as the model in memory. TensorFlow Serving loads it as it is,
-and so does TensorFlow in any other language. saved_models/README.md describes the signatures.
+loaded it and given the same answers as the model in memory. TensorFlow Serving, and TensorFlow in
+any language, can load the export. saved_models/README.md describes the signatures.
 """
 
 import argparse
 
 from keras_transformer._utils.checks import require_integer
+from keras_transformer._utils.console import shown
 from keras_transformer.cli import shared
 
 SUMMARY = "write a trained model as a SavedModel: strings in, strings out"
@@ -65,6 +66,7 @@ def export(arguments: argparse.Namespace) -> None:
         path = export_model(
             trained, arguments.to, arguments.format, version=arguments.version, **settings
         )
-    print(f"Exported: {path}")
-    print(f"Next: keras-transformer verify {path}")
-    print(f"      keras-transformer translate {path} < FILE")
+    name = shown(str(path))
+    print(f"Exported: {name}")
+    print(f"Next: keras-transformer verify {name}")
+    print(f"      keras-transformer translate {name} < FILE")

@@ -1,4 +1,4 @@
-"""Entry point of the command line: the parser of all verbs, and the rendering of all errors."""
+"""Entry point of the command line: the parser of all commands, and the rendering of all errors."""
 
 import argparse
 import contextlib
@@ -9,11 +9,12 @@ from collections.abc import Iterator, Sequence
 from typing import NoReturn
 
 from keras_transformer import __version__
+from keras_transformer._utils.console import shown
 from keras_transformer._utils.errors import UserError
 from keras_transformer.cli.shared import forget, open_closed_streams, tell
 from keras_transformer.trainer.signals import StopSignal, TrainingFailed, TrainingStopped
 
-#: Each verb is a module of this package with `SUMMARY`, `add_arguments(parser)` and
+#: Each command is a module of this package with `SUMMARY`, `add_arguments(parser)` and
 #: `run(arguments)`, which returns the exit code, or None for 0. No module imports TensorFlow before
 #: `run` is called.
 VERBS = (
@@ -23,7 +24,7 @@ VERBS = (
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs a verb and returns the exit code.
+    """Runs a command and returns the exit code.
 
     The exit code is 0 (success), 1 (failure), 2 (a mistake of the user), or 128 plus the number of
     the signal that ended the command: 130 (Ctrl-C), 143 (SIGTERM) or 129 (the terminal was closed).
@@ -47,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         forget(sys.stdout)
     except (TrainingFailed, OSError) as error:  # a loss that is not finite, a full disk
         exit_code = 1
-        tell(f"keras-transformer: {error}")
+        tell(shown(f"keras-transformer: {error}"))
     except StopSignal as stop:
         tell("Interrupted; there was nothing to save. Run the same command to resume.")
         end_at_once(stop.exit_code)
@@ -64,25 +65,32 @@ def end_at_once(exit_code: int) -> NoReturn:
     os._exit(exit_code)
 
 
+class _Parser(argparse.ArgumentParser):
+    """Parser whose messages are escaped: they quote the arguments."""
+
+    def error(self, message: str) -> NoReturn:
+        super().error(shown(message))
+
+
 class _HelpFormatter(argparse.HelpFormatter):
-    """Formatter that puts each verb and its summary on one line."""
+    """Formatter that puts each command and its summary on one line."""
 
     def add_argument(self, action: argparse.Action) -> None:
         super().add_argument(action)
-        # argparse does not count the indentation of verbs when it computes the column of summaries.
+        # argparse does not count the indentation of commands when it aligns their summaries.
         self._action_max_length = max(self._action_max_length, 4 + max(map(len, VERBS)))
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """Returns the parser of the command line with all verbs."""
-    parser = argparse.ArgumentParser(
+    """Returns the parser of the command line with all commands."""
+    parser = _Parser(
         prog="keras-transformer",
         description="Build, train, watch and serve Transformers in TensorFlow and Keras 3.",
-        epilog="`keras-transformer VERB --help` explains a verb and its options.",
+        epilog="`keras-transformer COMMAND --help` explains a command and its options.",
         formatter_class=_HelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
-    verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
+    verbs = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for name in VERBS:
         module = importlib.import_module(f"keras_transformer.cli.{name}")
         verb = verbs.add_parser(

@@ -1,4 +1,4 @@
-"""What the verbs share: options, models, progress bars, standard streams and files."""
+"""Shared parts of the commands: options, models, progress bars, standard streams and files."""
 
 import argparse
 import contextlib
@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TextIO
 
 from keras_transformer._utils.checks import require_integer
-from keras_transformer._utils.errors import UserError
+from keras_transformer._utils.console import for_stream, shown
+from keras_transformer._utils.errors import ArgumentError, UserError
 from keras_transformer._utils.files import atomic_file
 from keras_transformer._utils.types import Path
 from keras_transformer.decoding import SearchSettings
@@ -47,6 +48,9 @@ def add_search_options(parser: argparse.ArgumentParser) -> None:
     )
     descriptions = SearchSettings.descriptions()
     for field in dataclasses.fields(SearchSettings):
+        if field.type not in _OPTION_TYPES:
+            known = ", ".join(str(getattr(kind, "__name__", kind)) for kind in _OPTION_TYPES)
+            raise ArgumentError(field.name, f"of a type with an option: {known}", field.type)
         kind, placeholder = _OPTION_TYPES[field.type]
         text = descriptions[field.name]
         group.add_argument(option_of(field.name), type=kind, metavar=placeholder, help=text)
@@ -96,21 +100,22 @@ def run_with_tensorflow(
 
 
 def open_model(arguments: argparse.Namespace) -> "TextModel":
-    """Opens MODEL with the given search settings, which are checked first."""
+    """Opens MODEL with the given search settings, all of which the command must read."""
     from keras_transformer.inference import load
 
     settings = search_settings(arguments)
     SearchSettings(**settings)
-    return load(arguments.model).with_search(**settings)
+    text_model = load(arguments.model)
+    searching = text_model.with_search(**settings)
+    text_model.require_used(settings, getattr(arguments, "temperature", None))
+    return searching
 
 
 def note_replaced(lines: "LineReader") -> None:
     """Reports how many byte sequences of a `LineReader` were not UTF-8, if there were any."""
     if lines.replaced:
-        print(
-            f"{lines.name}: {lines.replaced:,} byte sequences were not UTF-8 and became U+FFFD.",
-            file=sys.stderr,
-        )
+        count = f"{lines.replaced:,} byte sequences were not UTF-8 and became U+FFFD."
+        tell(f"{shown(lines.name)}: {count}")
 
 
 @contextlib.contextmanager
@@ -164,9 +169,12 @@ def open_closed_streams() -> None:
 
 
 def tell(text: object) -> None:
-    """Writes a line to standard error; errors in writing are ignored."""
+    """Writes a message to standard error, escaped except for its line feeds.
+
+    Errors in writing are ignored.
+    """
     with contextlib.suppress(OSError):
-        print(text, file=sys.stderr, flush=True)
+        print(shown(str(text), keep="\n"), file=sys.stderr, flush=True)
 
 
 def forget(stream: TextIO) -> None:
@@ -205,22 +213,22 @@ def require_output_file(
 
 
 @contextlib.contextmanager
-def open_output(path: Path | None) -> Iterator[Callable[[str], object]]:
+def open_output(path: Path | None, *, is_json: bool = False) -> Iterator[Callable[[str], object]]:
     """Yields a function that writes strings, in UTF-8, to a file, or to standard output if None.
 
-    Standard output is flushed after each string. A file appears when the block ends without an
-    error.
+    Standard output is flushed after each string; if it is a terminal, control characters are
+    escaped, in JSON if `is_json` says so. A file appears when the block ends without an error.
     """
     if path is not None:
         with atomic_file(path) as file:
             yield file.write
         return
-    # The output is UTF-8 like the input, whatever the locale.
+    # The output is UTF-8 like the input; the locale has no effect.
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8", newline="\n")
 
     def write(text: str) -> None:
-        sys.stdout.write(text)
+        sys.stdout.write(for_stream(text, sys.stdout, as_json=is_json))
         sys.stdout.flush()
 
     yield write

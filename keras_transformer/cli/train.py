@@ -39,7 +39,7 @@ SUMMARY = "train a model by a recipe"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of the verb."""
+    """Adds the arguments of the command."""
     add = parser.add_argument
     add("recipe", metavar="RECIPE", help="a YAML file, or quickstart")
     add_overrides(

@@ -22,10 +22,10 @@ object a line, with line, source and translations. A score is a length-normalize
 import argparse
 import json
 import os
-import sys
 from typing import TYPE_CHECKING
 
-from keras_transformer._utils.checks import require_not_negative
+from keras_transformer._utils.checks import require_temperature
+from keras_transformer._utils.console import shown
 from keras_transformer._utils.errors import ArgumentError, UserError
 from keras_transformer.cli import shared
 
@@ -50,7 +50,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shared.add_model_arguments(parser)
     shared.add_search_options(parser)
     add = parser.add_argument_group("sampling instead of search").add_argument
-    temperature = "1 samples from the model's probabilities; lower values prefer likely tokens"
+    temperature = "1 samples from the model's probabilities; lower values, from 0.0001, prefer "
+    temperature += "likely tokens, and higher ones, to 10000, do not; 0 takes the most likely token"
     add("--temperature", type=float, metavar="T", help=temperature)
     add("--seed", type=int, metavar="S", help="the same seed gives the same texts (default: 0)")
 
@@ -69,7 +70,7 @@ def require_sensible(arguments: argparse.Namespace) -> None:
     if arguments.temperature is None and arguments.seed is not None:
         raise UserError("--seed is for sampling.", fix="Give a --temperature, too.")
     if arguments.temperature is not None:
-        require_not_negative("--temperature", arguments.temperature)
+        require_temperature("--temperature", arguments.temperature)
         if arguments.n_best > 1 or arguments.beams or arguments.coverage_penalty:
             raise UserError(
                 "--temperature samples one text.",
@@ -116,7 +117,8 @@ def translate(arguments: argparse.Namespace) -> None:
             window=arguments.batch_size or (1 if is_talk else WINDOW),
         )
         bar = shared.line_progress("Translating", total, output)
-        with shared.open_output(output) as write, bar as advance:
+        is_json = arguments.format == "jsonl"
+        with shared.open_output(output, is_json=is_json) as write, bar as advance:
             for number, translation in enumerate(translations, start=1):
                 write(format_translation(number, translation, arguments))
                 advance(1)
@@ -126,7 +128,7 @@ def translate(arguments: argparse.Namespace) -> None:
     if attention is not None and drawn:
         save_attention(attention, text_model, drawn)
     elif attention is not None:
-        print(f"{attention}: not drawn, because all translations are blank.", file=sys.stderr)
+        shared.tell(shown(f"{attention}: not drawn, because all translations are blank."))
 
 
 def format_translation(

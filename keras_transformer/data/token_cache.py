@@ -49,8 +49,8 @@ def require_token_ids(
 ) -> None:
     """Raises a `UserError` unless all ids are in the vocabulary and none is padding.
 
-    Padding inside a text would be masked, and the loss would ignore it. `origin` is what made the
-    ids, and `fix` what the user can do.
+    Padding inside a text would be masked, and the loss would ignore it. `origin` names the source
+    of the ids, and `fix` what the user can do.
     """
     if not len(ids):
         return
@@ -88,7 +88,7 @@ class TokenCache:
         special_ids: The `SpecialIds` of the tokenizers.
 
     Raises:
-        DamagedCacheError: If a file is missing, has another size, or is not what was written.
+        DamagedCacheError: If a file is missing, or has changed since it was written.
     """
 
     def __init__(self, path: str | pathlib.Path) -> None:

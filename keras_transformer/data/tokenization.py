@@ -17,6 +17,7 @@ import filelock
 import numpy as np
 import tensorflow as tf
 
+from keras_transformer._utils.console import shown
 from keras_transformer._utils.errors import UserError
 from keras_transformer._utils.files import atomic_directory
 from keras_transformer._utils.process import available_cores
@@ -44,7 +45,7 @@ class ColumnTokenizer(Protocol):
 
 
 class LabelIndex:
-    """Tokenizer of a column of labels: one id a label, in the order of `labels`.
+    """Tokenizer of a column of labels: one id per label, in the order of `labels`.
 
     Class n has the id n + 4, because a cache has no id 0; `LabeledBatches` yield n.
 
@@ -109,7 +110,7 @@ def tokenize_corpus(
             that of a column `label` is a `LabelIndex`.
         directory: Directory of the caches. It is created if it does not exist.
         keep_text: Whether to keep the text, for batches with `samplers`.
-        progress: A function that is called now and then with the number of examples so far.
+        progress: A function that is called repeatedly with the number of examples so far.
 
     Raises:
         UserError: If the corpus has no examples or changes meanwhile, if the tokenizers have
@@ -185,7 +186,8 @@ def _open(path: pathlib.Path, key: str, log_level: int) -> TokenCache | None:
         if cache.key != key:
             raise DamagedCacheError(f"{path}: made from something else ({cache.key}).")
     except DamagedCacheError as error:
-        logger.log(log_level, "The token cache is damaged and will be built again. %s", error)
+        message = "The token cache is damaged and will be built again. %s"
+        logger.log(log_level, message, shown(str(error)))
         return None
     return cache
 
@@ -203,7 +205,7 @@ def _make_directory(directory: pathlib.Path) -> None:
 
 @contextlib.contextmanager
 def _lock(path: pathlib.Path) -> Iterator[None]:
-    """Holds a lock that the system releases if this process dies."""
+    """Holds a lock that the system releases if this process ends."""
     lock = filelock.FileLock(path)
     try:
         lock.acquire(blocking=False)
@@ -217,7 +219,7 @@ def _lock(path: pathlib.Path) -> Iterator[None]:
 
 
 def _remove_leftovers(path: pathlib.Path) -> None:
-    """Removes a damaged cache, and what a killed process left; the caller holds the lock."""
+    """Removes a damaged cache, and files of a killed process; the caller holds the lock."""
     for leftover in [path, *path.parent.glob(f".{path.name}.*")]:
         if leftover.is_dir() and not leftover.is_symlink():
             shutil.rmtree(leftover, ignore_errors=True)

@@ -26,7 +26,7 @@ from keras_transformer.text.tokenizer import Ids
 # Tensors `[B, N, …]` of hypotheses by name, such as "ids" and "score".
 _Rows: TypeAlias = dict[str, tf.Tensor]
 
-#: Lower limit of coverage, whose logarithm would be infinite where nothing has attended.
+#: Lower limit of coverage, so that its logarithm is finite for tokens without attention.
 _SMALLEST_COVERAGE = 1e-6
 
 

@@ -122,10 +122,10 @@ class RepetitionPenalty(Constraint):
     """Constraint that multiplies the log-probability of tokens that occurred before.
 
     After Keskar et al. 2019, "CTRL: A Conditional Transformer Language Model", section 4.1, who
-    divide logits; unlike these, log-probabilities do not depend on the logits' origin.
+    divide logits; log-probabilities, unlike logits, do not depend on a constant offset.
 
     Args:
-        factor: At least 1, which changes nothing; CTRL uses 1.2.
+        factor: Number of at least 1. A factor of 1 has no effect; CTRL uses 1.2.
 
     >>> penalty = RepetitionPenalty(1.5)
     >>> scores, ids = tf.constant([[-1.0, -1.0, -2.0]]), tf.constant([[2, 0]])
@@ -215,7 +215,7 @@ class Candidates(NamedTuple):
     """Possible next tokens, best first, all `[R, K]`."""
 
     tokens: tf.Tensor  # int32, arbitrary where the score is -inf
-    scores: tf.Tensor  # what a search chooses by; -inf where fewer than K are possible
+    scores: tf.Tensor  # by which a search chooses; -inf where fewer than K are possible
     log_probabilities: tf.Tensor  # under the model
 
 

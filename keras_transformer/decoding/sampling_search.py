@@ -7,10 +7,11 @@ import numpy as np
 import tensorflow as tf
 
 from keras_transformer._utils.checks import (
-    require_not_negative,
+    TEMPERATURES,
     require_positive_integer,
     require_positive_share,
     require_seed,
+    require_temperature,
 )
 from keras_transformer.decoding.constraints import MINUS_INFINITY, Candidates, LogitsProcessor
 from keras_transformer.decoding.search import Hypotheses, Loop, SequentialSearch, Source, ids_of
@@ -35,7 +36,8 @@ class SamplingSearch(SequentialSearch):
     Args:
         samples: Number of hypotheses of each input, drawn independently.
         temperature: Divides the log-probabilities first: below 1 makes likely tokens more likely,
-            above 1 less; 0 is greedy search.
+            above 1 less; 0 is greedy search. Others are from 0.0001 to 10,000; in a graph, smaller
+            and larger ones are replaced by these.
         top_k: Draw among this number of most likely tokens; None for no limit (Fan et al. 2018,
             "Hierarchical Neural Story Generation").
         top_p: Draw among the fewest most likely tokens with this total probability; None for no
@@ -55,7 +57,7 @@ class SamplingSearch(SequentialSearch):
         super().__post_init__()
         require_positive_integer("samples", self.samples)
         if not tf.is_tensor(self.temperature):
-            require_not_negative("temperature", self.temperature)
+            require_temperature("temperature", self.temperature)
         if self.top_k is not None:
             require_positive_integer("top_k", self.top_k)
         if self.top_p is not None:
@@ -114,7 +116,7 @@ class SamplingSearch(SequentialSearch):
         """Returns the next token `[R]` by scores `[R, V]`, after `length` others."""
         temperature = tf.convert_to_tensor(self.temperature, tf.float32)
         is_greedy = temperature <= 0
-        logits = scores / tf.where(is_greedy, 1.0, temperature)
+        logits = scores / tf.where(is_greedy, 1.0, tf.clip_by_value(temperature, *TEMPERATURES))
         if self.top_k is not None:
             logits = _keep_top_k(logits, self.top_k)
         if self.top_p is not None:
@@ -148,21 +150,21 @@ def _keep_top_p(logits: tf.Tensor, p: float) -> tf.Tensor:
 def _uniform(rows: tf.Tensor, size: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
     """Returns random numbers `[R, size]` between 0 and 1, both excluded.
 
-    They are made from random bits, which are the same plain and under XLA; TensorFlow's own random
-    floats are not. Each of the `rows` `[R]` mixes the bits with its number, so that it does not
-    depend on the other rows.
+    They are made from random bits, which are the same with and without XLA, unlike TensorFlow's own
+    random floats. Each of the `rows` `[R]` mixes the bits with its number, so that its numbers do
+    not depend on the other rows.
     """
     bits = tf.random.stateless_uniform(
         [1, size], seed, minval=None, maxval=None, dtype=tf.uint32, alg="philox"
     )
     keys = _mix(_mix(tf.cast(rows, tf.uint32)[:, None] + tf.constant(0x9E3779B9, tf.uint32)))
-    # 23 bits and a half, which is all that a float32 holds: one more would round up to 1.
+    # 23 bits, and the addition of one half, fit into a float32; one more bit would round up to 1.
     upper = tf.bitwise.right_shift(_mix(bits ^ keys), tf.constant(9, tf.uint32))
     return (tf.cast(tf.cast(upper, tf.int32), tf.float32) + 0.5) * 2.0**-23
 
 
 def _mix(bits: tf.Tensor) -> tf.Tensor:
-    """Mixes 32 bits: each changes each other with probability 1/2 (finalizer of MurmurHash3)."""
+    """Mixes 32 bits: each bit flips any other with probability 1/2 (finalizer of MurmurHash3)."""
     for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35), (16, 1)):
         bits ^= tf.bitwise.right_shift(bits, tf.constant(shift, tf.uint32))
         bits *= tf.constant(factor, tf.uint32)

@@ -71,8 +71,8 @@ class Search:
     """Base class of searches, which find token sequences that are likely under a model.
 
     A search uses the model's `encode` (if it has a source), `initial_state`, `step`,
-    `position_limit` and `special_ids` (if it has them), and knows nothing else of the model. It
-    runs in the graph with core TensorFlow operations: eagerly, inside a `tf.function`, plain or
+    `position_limit` and `special_ids` (if it has them), and nothing else of the model. It runs in
+    the graph with core TensorFlow operations: eagerly, inside a `tf.function`, plain or
     compiled by XLA, with the same result. It stops when every row is done. Rows do not influence
     each other.
 
@@ -150,8 +150,8 @@ class Search:
 
         For a model without a source, it is a function of the prompt `[B, P]`. Further arguments are
         the model's `further_inputs`, if it has any, and `call_inputs`, such as the seed of a
-        `SamplingSearch`, an int64 scalar. It is traced once for all shapes. XLA compiles it for
-        each shape, so pad to few shapes with `jit_compile`.
+        `SamplingSearch`, an int64 scalar. The function is traced once for all shapes. XLA compiles
+        it for each shape, so pad inputs to a few shapes with `jit_compile`.
 
         Args:
             model: A `Transformer`, a `LanguageModel` or any object with their methods.

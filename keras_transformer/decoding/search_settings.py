@@ -4,7 +4,7 @@ import dataclasses
 import functools
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from keras_transformer._utils.checks import (
@@ -36,8 +36,8 @@ def register_search(name: str) -> Callable[[Kind], Kind]:
 def registered_searches() -> list[str]:
     """Returns the names of all searches, sorted.
 
-    >>> registered_searches()
-    ['beam', 'greedy', 'sampling']
+    >>> "greedy" in registered_searches()
+    True
     """
     return SEARCHES.names()
 
@@ -59,6 +59,12 @@ def _require_ids(name: str, value: Any) -> None:
         require_integer(name, number, 0)
 
 
+#: What users can do who want to sample, for messages about a search that does not.
+SAMPLING_FIX = (
+    "To sample, give a temperature: `keras-transformer translate --temperature 1`, "
+    "`temperature=1` in Python, or the signature `sample` of an export."
+)
+
 # Fields of `SearchSettings` that become the `lengths` and the `constraints` of any search.
 _LENGTHS = ("max_length", "max_length_ratio", "max_length_margin", "min_length", "min_length_ratio")
 _CONSTRAINTS = ("no_repeat_ngram", "repetition_penalty", "forbidden_ids")
@@ -68,18 +74,18 @@ _CONSTRAINTS = ("no_repeat_ngram", "repetition_penalty", "forbidden_ids")
 class SearchSettings:
     """Settings of a search as plain values, for recipes, command lines and exports.
 
-    `make` returns the search, and `make_sampling` a sampling search with the same limits and
-    constraints.
+    `make` returns the search, `make_sampling` a sampling search with the same limits and
+    constraints, and `make_both` the two searches of an export.
 
     Args:
         method: Name of a registered search. Default: "beam".
         beams: Hypotheses that are followed at once; 1 is greedy search. Default: 4.
         length_penalty: Larger values prefer longer texts; 0 ranks by probability. Default: 0.6.
         coverage_penalty: Penalty for ignored parts of the source. Default: 0, no penalty.
-        max_length: Maximum number of tokens, end id included. Default: the model's; a language
-            model's: 256, or half of it.
-        max_length_ratio: Maximum relative to the source's tokens. Default: 1; without a source, no
-            such limit.
+        max_length: Maximum number of tokens, end id included. Default: the model's maximum; for a
+            language model, half of it and at most 256.
+        max_length_ratio: Maximum relative to the source's tokens. Default: 1; no such limit for a
+            model without a source.
         max_length_margin: Tokens added to the relative maximum. Default: 50.
         min_length: Minimum number of tokens, end id included. Default: 1.
         min_length_ratio: Minimum relative to the source's tokens. Default: 0.
@@ -88,12 +94,15 @@ class SearchSettings:
             before. Default: 1, no penalty.
         forbidden_ids: Tokens that are never chosen. Default: none.
         top_k: Number of most likely tokens that sampling draws among. Default: all.
-        top_p: Total probability of the most likely tokens that sampling draws among. Default: 1.
+        top_p: Total probability of the most likely tokens that sampling draws among. Default: no
+            limit.
 
     >>> SearchSettings(beams=1, no_repeat_ngram=3).make(longest=100).constraints
     (NoRepeatNgram(size=3),)
     """
 
+    # Each field needs a type in `_OPTION_TYPES` of `cli/shared.py`, and an entry in the docstring
+    # of the form `name: Text. Default: text.`, from which `descriptions` makes the option's help.
     method: str = _setting("beam", _require_search)
     beams: int = _setting(4, require_positive_integer)
     length_penalty: float = _setting(0.6, require_not_negative)
@@ -126,40 +135,98 @@ class SearchSettings:
         >>> SearchSettings.descriptions()["beams"]
         'hypotheses that are followed at once; 1 is greedy search (default: 4)'
         """
-        arguments = re.findall(
-            r"^    (\w+): (.+?)\. Default: (.+?)\.$", inspect.getdoc(cls) or "", re.M | re.S
+        # An entry ends where the next one begins, or at a blank line.
+        entries = re.findall(
+            r"^    (\w+): (.+?)$(?=\n    \w|\n\n|\Z)", inspect.getdoc(cls) or "", re.M | re.S
         )
-        return {
-            name: " ".join(f"{text[0].lower()}{text[1:]} (default: {default})".split())
-            for name, text, default in arguments
-        }
+        texts = {name: " ".join(text.split()) for name, text in entries}
+        descriptions = {}
+        for field in dataclasses.fields(cls):
+            found = re.fullmatch(r"(.+)\. Default: (.+)\.", texts.get(field.name, ""))
+            if found is None:
+                form = f"{field.name}: Text. Default: text."
+                raise ArgumentError(
+                    field.name,
+                    f"described as `{form}` in the docstring of {cls.__name__}",
+                    texts.get(field.name, "no description"),
+                )
+            text, default = found.groups()
+            descriptions[field.name] = f"{text[0].lower()}{text[1:]} (default: {default})"
+        return descriptions
+
+    def require_used(self, names: Iterable[str] | None = None, is_sampling: bool = False) -> None:
+        """Raises an `ArgumentError` for a setting that the search does not have.
+
+        Settings with their default value are accepted.
+
+        Args:
+            names: Names of the settings to check. Default: all.
+            is_sampling: Whether a temperature is given, so that texts are sampled whatever the
+                `method` is. Default False.
+
+        >>> SearchSettings(top_p=0.9).require_used(is_sampling=True)
+        """
+        search = "sampling" if is_sampling else self.method
+        used = {*_settings_of(SEARCHES.find(search)), *_LENGTHS, *_CONSTRAINTS}
+        if not is_sampling:
+            used.add("method")
+        checked = _settings_of(type(self)) if names is None else set(names)
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if field.name in checked - used and value != field.default:
+                expected = f"left out with the search {search!r}, which does not have it"
+                if is_sampling:
+                    fix = "Leave it out, or leave out the temperature, which samples."
+                else:
+                    fix = _fix_of_unused(field.name)
+                raise ArgumentError(field.name, expected, value, fix=fix)
 
     def make(
         self, longest: int = 256, has_source: bool = True, special_ids: SpecialIds | None = None
     ) -> "Search":
-        """Returns the search.
+        """Returns the search, which must have all settings that differ from their defaults.
 
         Args:
             longest: Default of `max_length`.
             has_source: Whether the model has a source that lengths can be relative to.
             special_ids: Those of the model. Defaults to `SpecialIds()`.
         """
-        is_greedy = self.method == "beam" and self.beams == 1 and not self.coverage_penalty
-        kind = SEARCHES.find("greedy" if is_greedy else self.method)
-        # Settings of sampling are for `make_sampling`.
-        sampling = _settings_of(SEARCHES.find("sampling"))
-        used = {*_settings_of(kind), *sampling, *_LENGTHS, *_CONSTRAINTS, "method"}
-        for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
-            if field.name not in used and value != field.default and not is_greedy:
-                raise ArgumentError(field.name, f"left out with method {self.method!r}", value)
-        return self._make(kind, longest, has_source, special_ids)
+        self.require_used()
+        return self._make(self._kind(), longest, has_source, special_ids)
 
     def make_sampling(
         self, longest: int = 256, has_source: bool = True, special_ids: SpecialIds | None = None
     ) -> "SamplingSearch":
         """Returns a sampling search with these limits and constraints; arguments as in `make`."""
         return self._make(SEARCHES.find("sampling"), longest, has_source, special_ids)
+
+    def make_both(
+        self, longest: int = 256, has_source: bool = True, special_ids: SpecialIds | None = None
+    ) -> "tuple[Search, SamplingSearch]":
+        """Returns the search and the sampling search of an export; arguments as in `make`.
+
+        The search must be deterministic, and each setting must be one of either search.
+        """
+        sampling = self.make_sampling(longest, has_source, special_ids)
+        names = {field.name for field in dataclasses.fields(self)} - _settings_of(type(sampling))
+        self.require_used(names)
+        search = self._make(self._kind(), longest, has_source, special_ids)
+        if search.call_inputs:
+            deterministic = [
+                repr(name)
+                for name in registered_searches()
+                if not SEARCHES.find(name)().call_inputs
+            ]
+            expected = f"a deterministic search, one of {', '.join(deterministic)}"
+            raise ArgumentError(
+                "method", expected, self.method, fix=f"Leave it out. {SAMPLING_FIX}"
+            )
+        self.require_used(_settings_of(type(self)) - _settings_of(type(sampling)))
+        return search, sampling
+
+    def _kind(self) -> "type[Search]":
+        is_greedy = self.method == "beam" and self.beams == 1 and not self.coverage_penalty
+        return SEARCHES.find("greedy" if is_greedy else self.method)
 
     def _make(self, kind: "type[Search]", *arguments: Any) -> Any:
         names = _settings_of(kind) & _settings_of(type(self))
@@ -241,6 +308,14 @@ def get_search(
         plain |= given
     shared = SearchSettings(**plain).shared(longest, has_source, special_ids)
     return kind(**{**shared, **settings})
+
+
+def _fix_of_unused(setting: str) -> str | None:
+    """Returns what the user can do about a setting that the chosen search does not have."""
+    owners = [name for name in SEARCHES.names() if setting in _settings_of(SEARCHES.find(name))]
+    if "sampling" in owners:
+        return SAMPLING_FIX
+    return f"It is a setting of {', '.join(map(repr, owners))}." if owners else None
 
 
 def _settings_of(kind: type) -> set[str]:

@@ -1,9 +1,9 @@
 """Operations that an export may hold: an explicit list, because a graph is code.
 
 Every operation on the list computes from its inputs, its attributes and the variables and tables of
-the same graph, and does nothing else. A list of forbidden operations would miss the next one that
-TensorFlow adds. When a model needs another operation that only computes, add it to its group. Some
-that look harmless are not:
+the same graph, and does nothing else. A list of forbidden operations would not contain operations
+that TensorFlow adds later. When a model needs another operation that only computes, add it to its
+group. Some operations look harmless but are not:
 
 - `Print`, `PrintV2` write to files; `ImmutableConst` maps a file into memory;
 - `InitializeTableFromTextFile*`, `GenerateVocabRemapping`, `LoadAndRemapMatrix`, `Skipgram` and

@@ -18,8 +18,8 @@ COPY_AGAIN = "Copy the directory again, or export again."
 def refused(directory: _Path, problem: str, fix: str | None = None) -> UserError:
     """Returns the `UserError` for an export that is not loaded.
 
-    Names and texts in it may come from a file that was made to manipulate a terminal: line breaks
-    and control characters are escaped.
+    Line breaks and control characters are escaped, because names and texts in the message may come
+    from a file that was made to manipulate a terminal.
 
     Args:
         directory: of the export.

@@ -17,7 +17,7 @@ from keras_transformer.export import replay
 from keras_transformer.export.damage import COPY_AGAIN, no_tensorflow_text, refused
 from keras_transformer.export.manifest import read_manifest
 
-# Another CPU adds numbers in another order.
+# On another CPU, numbers are added in another order.
 _TOLERANCE = 1e-4
 
 

@@ -1,4 +1,4 @@
-"""Reading of `saved_model.pb`, and the check that the weights beside it fit its graph."""
+"""Reading of `saved_model.pb`, and the check that the weights of the export fit its graph."""
 
 import math
 import pathlib

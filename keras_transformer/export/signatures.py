@@ -53,10 +53,11 @@ class Signature:
         @signature(inputs={"text": TEXTS}, outputs={"embedding": TensorContract("float32", "BM")})
         def encode(self, text): ...
 
-    The exported function, the contract, golden pairs, warm-up requests, the output of `verify` and
-    the table in saved_models/README.md follow from the record. Exports that were written before
-    remain valid: an export must have the signatures of `FIRST_SIGNATURES` and those that its own
-    manifest lists, by their golden pairs.
+    The exported function, the contract, golden pairs, warm-up requests and the output of `verify`
+    follow from the record. The table in saved_models/README.md is written by hand; a test compares
+    it with the records, and CONTRIBUTING.md lists what else belongs to a new signature. Exports
+    that were written before remain valid: an export must have the signatures of `FIRST_SIGNATURES`
+    and those that its own manifest lists, by their golden pairs.
 
     Attributes:
         name: name of the signature in the SavedModel.
@@ -64,7 +65,7 @@ class Signature:
         summary: what it returns, one sentence.
         inputs: the inputs by name.
         outputs: the outputs by name. An export may have more.
-        requires: function that tells whether a model offers the signature; None if all do.
+        requires: function that returns whether a model offers the signature; None if all do.
 
     >>> encode = Signature("encode", "encode", "", {"text": TEXTS}, {"embedding": ANSWERS})
     >>> str(encode), encode.is_batched

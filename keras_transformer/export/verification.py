@@ -1,4 +1,4 @@
-"""Verification of an export: complete, harmless, and answering as the model in memory did."""
+"""Verification that an export is complete and harmless, and answers as the model in memory did."""
 
 import dataclasses
 import importlib.metadata
@@ -105,10 +105,10 @@ def check_export(directory: pathlib.Path, *, refuse_newer: bool = False) -> Veri
 
 
 def verify_export(directory: str | os.PathLike[str]) -> Verification:
-    """Checks an export, from the cheapest check to the dearest, and stops at the first failure.
+    """Checks an export, starting with the fastest checks, and stops at the first failure.
 
-    Nothing of it runs before its files equal those of the manifest and its operations are on the
-    list of `allowed_ops`. The last check replays the golden pairs in a clean process.
+    Nothing in the export runs before its files equal those of the manifest and its operations are
+    on the list of `allowed_ops`. The last check replays the golden pairs in a clean process.
 
     Args:
         directory: `<name>/<version>`, or `<name>` for the highest version.
@@ -131,7 +131,7 @@ def verify_export(directory: str | os.PathLike[str]) -> Verification:
 def _refuse_newer(directory: pathlib.Path, manifest: dict[str, Any], meta_graph: Any) -> None:
     """Raises a `UserError` if an installed package is older than the one that wrote the export.
 
-    TensorFlow promises nothing for exports of a newer minor version; patch versions are compatible.
+    TensorFlow may fail to load exports of a newer minor version; patch versions are compatible.
     """
     written = manifest["created_with"]
     try:

@@ -15,7 +15,12 @@ from keras_transformer._utils.files import atomic_file
 from keras_transformer._utils.html import render_page
 from keras_transformer._utils.pictures import default_settings
 from keras_transformer.data.corpora.conllu import conllu_text
-from keras_transformer.inference.translation import Translation, as_tensor, as_text
+from keras_transformer.inference.translation import (
+    Translation,
+    as_tensor,
+    as_text,
+    call_signature,
+)
 from keras_transformer.text.special_ids import SPECIAL_NAMES
 
 if TYPE_CHECKING:
@@ -73,13 +78,14 @@ def align(
     Args:
         text_model: a `TextModel`, from `keras_transformer.load`.
         sources: the source texts.
-        targets: as many target texts, by the model or by people.
+        targets: as many target texts, translated by the model or by people.
     """
     text_model.require("attention")
-    found = text_model.signatures["attention"](source=as_tensor(sources), target=as_tensor(targets))
-    tokens = (found[f"{side}_tokens"].numpy() for side in ("source", "target"))
+    inputs = {"source": as_tensor(sources), "target": as_tensor(targets)}
+    found = call_signature(text_model, "attention", len(sources), **inputs)
+    tokens = (found[f"{side}_tokens"] for side in ("source", "target"))
     alignments = []
-    answers = zip(*tokens, found["weights"].numpy(), strict=True)
+    answers = zip(*tokens, found["weights"], strict=True)
     for source, target, answer in zip(sources, targets, answers, strict=True):
         source_tokens, target_tokens, weights = answer
         # Padding consists of empty tokens.
@@ -196,7 +202,7 @@ def _draw_cells(axes: Any, alignment: Alignment) -> Any:
     axes.set_xlabel("source", color="dimgray")
     axes.set_ylabel("target", color="dimgray")
     axes.tick_params(length=0, top=False, bottom=False, labeltop=True, labelbottom=False)
-    # Lines between the cells make rows easy to follow.
+    # Lines between the cells make rows easier to read.
     height, width = weights.shape
     lines = {"color": "gainsboro", "linewidth": 0.5}
     axes.hlines(np.arange(1, height) - 0.5, -0.5, width - 0.5, **lines)

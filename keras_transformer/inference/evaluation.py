@@ -93,7 +93,7 @@ def evaluate_translations(
 ) -> Evaluation:
     """Compares existing translations with their references by text metrics.
 
-    Every sentence counts, blank ones too.
+    Every sentence counts, including blank ones.
 
     Args:
         sources: the source texts.

@@ -161,7 +161,7 @@ class LineReader:
 
 
 class _Pipe(io.FileIO):
-    """A file that gives a buffer over it no more bytes while it is shut."""
+    """A file from which a buffer can read no further bytes while it is shut."""
 
     is_shut = False
 

@@ -33,6 +33,7 @@ from keras_transformer.inference.translation import (
     Translation,
     as_tensor,
     as_text,
+    call_signature,
     score_pairs,
     translate_lines,
 )
@@ -123,7 +124,7 @@ class TextModel:
         >>> from keras_transformer.text import ByteTokenizer
         >>> model = Transformer.from_size("tiny", vocabulary_size=260)
         >>> TextModel.of(TrainedModel(model, ByteTokenizer())).offers
-        ('translate', 'generate', 'n_best', 'score', 'attention', 'embed')
+        ('translate', 'generate', 'n_best', 'score', 'attention', 'embed'...)
         """
         return cls(
             type(trained.model).__name__,
@@ -138,7 +139,8 @@ class TextModel:
     def offers(self) -> tuple[str, ...]:
         """Names of the methods that the model can answer."""
         offered = [name for name in _METHODS if _SIGNATURES.get(name, name) in self.signatures]
-        # Only what writes text and has a source translates; encoders have a `serving_default` too.
+        # Only a model that writes text and has a source translates; encoders have a
+        # `serving_default` as well.
         if self.is_language_model or "generate" not in offered:
             offered = [name for name in offered if name != "translate"]
         return tuple(offered)
@@ -177,6 +179,18 @@ class TextModel:
                 del self._searches[next(iter(self._searches))]
         return self._searches[search]
 
+    def require_used(self, settings: Mapping[str, Any], temperature: float | None = None) -> None:
+        """Raises an `ArgumentError` for a search setting that calls would not read.
+
+        Args:
+            settings: fields of `SearchSettings`, such as `top_p`, which only samples read.
+            temperature: the temperature of the calls, None for the search. Default None.
+        """
+        given = {name: value for name, value in settings.items() if value is not None}
+        if given and self.trained is not None:
+            search = self.trained.search_settings(**given)
+            search.require_used(given, is_sampling=temperature is not None)
+
     @overload
     def translate(
         self, texts: str | bytes, *, temperature: float | None = None, seed: int = 0, **search: Any
@@ -196,7 +210,8 @@ class TextModel:
             texts: the source texts.
             temperature: samples at this temperature instead of searching. Default None.
             seed: seed of the samples. Default 0.
-            **search: see `with_search`; for runs only.
+            **search: see `with_search`; for runs only. Settings that only sampling has, such as
+                `top_p`, need a temperature, and those that it does not have must be left out.
         """
         self.require("translate")
         return self.generate(texts, temperature=temperature, seed=seed, **search)
@@ -222,6 +237,7 @@ class TextModel:
         """
         self.require("generate")
         model = self.with_search(**search)
+        self.require_used(search, temperature)
 
         def write(lines: list[str]) -> list[str]:
             found = translate_lines(model, lines, temperature=temperature, seed=seed)
@@ -245,6 +261,7 @@ class TextModel:
         """
         self.require("n_best")
         model = self.with_search(**search)
+        self.require_used(search)
         return _mapped(texts, lambda lines: list(translate_lines(model, lines, count)))
 
     @overload
@@ -296,7 +313,7 @@ class TextModel:
 
         def embed(lines: list[str]) -> np.ndarray:
             found = self._answers("encode", lines)
-            return np.concatenate([each["embedding"].numpy() for each in found])
+            return np.concatenate([each["embedding"] for each in found])
 
         return _mapped(texts, embed)
 
@@ -318,9 +335,7 @@ class TextModel:
             return [
                 Classification(as_text(label), probabilities)
                 for found in self._answers("classify", lines)
-                for label, probabilities in zip(
-                    found["label"].numpy(), found["probabilities"].numpy(), strict=True
-                )
+                for label, probabilities in zip(found["label"], found["probabilities"], strict=True)
             ]
 
         return _mapped(texts, classify)
@@ -328,10 +343,11 @@ class TextModel:
     def __repr__(self) -> str:
         return f"<TextModel {self.name}: {self.kind}, offers {', '.join(self.offers)}>"
 
-    def _answers(self, signature: str, lines: list[str]) -> Iterator[Mapping[str, tf.Tensor]]:
+    def _answers(self, signature: str, lines: list[str]) -> Iterator[dict[str, np.ndarray]]:
         """Yields the answers to parts of at most `WINDOW` lines; one, of 0 rows, to no lines."""
         for start in range(0, max(1, len(lines)), WINDOW):
-            yield self.signatures[signature](text=as_tensor(lines[start : start + WINDOW]))
+            part = lines[start : start + WINDOW]
+            yield call_signature(self, signature, len(part), text=as_tensor(part))
 
     def _paired(
         self,

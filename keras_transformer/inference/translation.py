@@ -1,4 +1,4 @@
-"""Lines through a text model, in windows: translated, continued by a language model, or scored."""
+"""Processing of lines by a text model, in windows: translation, continuation and scoring."""
 
 import dataclasses
 import itertools
@@ -11,8 +11,8 @@ import tensorflow as tf
 
 from keras_transformer._utils.checks import (
     require_integer,
-    require_not_negative,
     require_positive_integer,
+    require_temperature,
 )
 from keras_transformer._utils.errors import ArgumentError, UserError
 
@@ -24,7 +24,7 @@ WINDOW = 1024
 
 # Number of lines of the first window.
 _FIRST_LINES = 8
-# More characters at once would take much memory, and are no faster together.
+# More characters at once would take much memory and would not be faster.
 _MAXIMUM_WINDOW_CHARACTERS = 1 << 22
 # The signature takes a signed 32-bit seed.
 _SEEDS = 2**31
@@ -99,8 +99,8 @@ def translate_lines(
         text_model: a `TextModel`, from `keras_transformer.load`.
         lines: the texts.
         n_best: maximum number of different texts for each line. Default 1.
-        temperature: samples at this temperature instead of searching; 0 takes the most likely token
-            at each step. Default None.
+        temperature: samples at this temperature, from 0.0001 to 10,000, instead of searching; 0
+            takes the most likely token at each step. Default None.
         seed: seed of the samples, below 2**31. The same lines, seed, temperature and window give
             the same texts. Default 0.
         window: number of lines that the model gets at once: at most, or with a `temperature`
@@ -116,7 +116,7 @@ def translate_lines(
         if n_best > 1:
             raise ArgumentError("n_best", "1 with a `temperature`, which samples one text", n_best)
         seed = require_sampling_seed("seed", seed)
-        temperature = require_not_negative("temperature", temperature)
+        temperature = require_temperature("temperature", temperature)
     return _translate(text_model, lines, n_best, temperature, seed, window)
 
 
@@ -129,7 +129,39 @@ def require_sampling_seed(name: str, value: int) -> int:
 
 def as_tensor(texts: Sequence[str]) -> tf.Tensor:
     """Returns strings as the tensor `[B]` that signatures take, also for no strings."""
-    return tf.constant([text.encode() for text in texts], tf.string, [len(texts)])
+    try:
+        content = [text.encode() for text in texts]
+    except UnicodeEncodeError as error:
+        code = ord(error.object[error.start])
+        problem = f"A text has the lone surrogate U+{code:04X}, which is not a character."
+        raise UserError(problem, fix="Give text that can be encoded in UTF-8.") from error
+    return tf.constant(content, tf.string, [len(texts)])
+
+
+def call_signature(
+    text_model: "TextModel", name: str, rows: int, **inputs: tf.Tensor
+) -> dict[str, np.ndarray]:
+    """Returns the outputs of a signature by name; each must have one row for each input row.
+
+    Otherwise results would be assigned to the wrong texts.
+
+    Args:
+        text_model: a `TextModel`.
+        name: name of the signature.
+        rows: number of rows of each input.
+        **inputs: the inputs by name.
+    """
+    outputs = text_model.signatures[name](**inputs)
+    arrays = {key: value.numpy() for key, value in outputs.items()}
+    for key, array in arrays.items():
+        if array.shape[:1] != (rows,):
+            raise UserError(
+                f"the signature {name!r} must give one row of {key!r} for each text; got the shape "
+                f"{list(array.shape)} for {rows} texts.",
+                where=text_model.name,
+                fix="Export the model again, or give another one.",
+            )
+    return arrays
 
 
 def as_text(content: bytes) -> str:
@@ -149,7 +181,7 @@ def _translate(
     name = "sample" if is_sampling else "serving_default" if n_best == 1 else "n_best"
     line_number = 0
     for sources in in_windows(lines, window, is_growing=not is_sampling):
-        inputs = {"text": as_tensor(sources)}
+        inputs: dict[str, tf.Tensor] = {"text": as_tensor(sources)}
         if is_sampling:
             # Each window has another seed; otherwise equal lines of two windows would get equal
             # texts.
@@ -157,10 +189,10 @@ def _translate(
             inputs["temperature"] = tf.constant(temperature, tf.float32)
             inputs["seed"] = tf.constant(seed_of_window, tf.int32)
         line_number += len(sources)
-        found = text_model.signatures[name](**inputs)
+        found = call_signature(text_model, name, len(sources), **inputs)
         # One text for each line, [B], becomes a list of one text, [B, 1].
         texts, scores = (
-            found[key].numpy().reshape(len(sources), -1)[:, :n_best] for key in ("text", "score")
+            found[key].reshape(len(sources), -1)[:, :n_best] for key in ("text", "score")
         )
         if texts.shape[1] < n_best:
             raise ArgumentError(
@@ -174,8 +206,8 @@ def _translate(
 
 
 def _make_translation(source: str, texts: np.ndarray, scores: np.ndarray) -> Translation:
-    # Several hypotheses may spell the same text; the first of them has the best score. A place for
-    # which the search found nothing has the score minus infinity.
+    # Several hypotheses may spell the same text; the first of them has the best score. A missing
+    # hypothesis has the score minus infinity.
     found: dict[str, float] = {}
     for text, score in zip(map(as_text, texts), map(float, scores), strict=True):
         if score > -math.inf or not found:
@@ -209,8 +241,8 @@ def score_pairs(
         pairs = _pairs(sources, targets)
         for rows in in_windows(pairs, window, characters=lambda pair: sum(map(len, pair))):
             source, target = (as_tensor(texts) for texts in zip(*rows, strict=True))
-            found = text_model.signatures["score"](source=source, target=target)
-            parts = (found[name].numpy().tolist() for name in ("log_probability", "tokens"))
+            found = call_signature(text_model, "score", len(rows), source=source, target=target)
+            parts = (found[name].tolist() for name in ("log_probability", "tokens"))
             yield from map(Score, *parts)
 
     return score()
@@ -241,8 +273,8 @@ def in_windows(
     are very long, or if the next line is not available yet.
 
     Args:
-        lines: the lines. A method `must_wait`, as a `LineReader` has it, tells whether the next
-            line is not available yet.
+        lines: the lines. If there is a method `must_wait`, as of a `LineReader`, it returns whether
+            the next line is not available yet.
         largest: maximum number of lines of a list.
         is_growing: False if all lists but the last must have `largest` lines. Default True.
         characters: function that returns the length of a line. Default `len`.

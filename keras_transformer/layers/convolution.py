@@ -45,7 +45,8 @@ class GatedConvolution(ConfiguredLayer):
 
     Args:
         kernel_size: Integer. Number of tokens in a window. Default 3.
-        is_causal: Boolean. Whether a window ends with its own token, not around it. Default False.
+        is_causal: Boolean. Whether a window ends with its token; if not, the token is in its
+            middle. Default False.
         dropout: Float. Dropout rate of the inputs. Default 0.
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 

@@ -109,7 +109,7 @@ class CoverageLoss(ConfiguredLayer):
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        inputs: Any tensor, so that the layer can stand in a functional model.
+        inputs: Any tensor, so that the layer can be part of a functional model.
         weights: Attention weights on the source, `[B, T, S]`.
         is_token: Boolean `[B, T]`, False for padding of the target.
         training: Boolean. Whether the loss is added.

@@ -13,8 +13,8 @@ from tensorflow.python.ops import control_flow_util
 class KVCache:
     """Base of the caches of self-attention: keys, values and mask of the tokens so far.
 
-    The length of a cache is the index of the next entry. The position of the next token in its text
-    is another number if the cache does not hold every token.
+    The length of a cache is the index of the next entry. It differs from the position of the next
+    token in its text if the cache does not hold every earlier token.
     """
 
     __slots__ = ()
@@ -58,7 +58,7 @@ class _FixedFields(NamedTuple):
 
 
 class FixedKVCache(_FixedFields, KVCache):
-    """A cache with space for a fixed number of entries L: shapes stay the same, as XLA needs them.
+    """A cache with space for a fixed number of entries L; shapes do not change, as XLA requires.
 
     The fields are those of `KVCache`, and `next_index`, the index of the next entry, int32.
 

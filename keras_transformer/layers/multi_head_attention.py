@@ -40,14 +40,14 @@ from keras_transformer.layers.kv_cache import (
 class MultiHeadAttention(ConfiguredLayer):
     """Multi-head self-attention or cross-attention with any registered mechanism and a KV cache.
 
-    The arguments of `keras.layers.MultiHeadAttention` mean the same and give the same results.
-    Without `value` it is self-attention. Vaswani et al. 2017, "Attention Is
-    All You Need", section 3.2.2; with fewer heads for keys and values, Ainslie et al. 2023, "GQA:
-    Training Generalized Multi-Query Transformer Models".
+    The arguments of `keras.layers.MultiHeadAttention` have the same meaning and give the same
+    results. A call without `value` is self-attention. Vaswani et al. 2017, "Attention Is All You
+    Need", section 3.2.2; with fewer heads for keys and values, Ainslie et al. 2023, "GQA: Training
+    Generalized Multi-Query Transformer Models".
 
     Masking: keys are hidden where the mask of `value` or of `key` is False (in self-attention, the
     mask of `query`), and where `attention_mask` is. Implicit Keras masks are used where no mask is
-    given. The output carries the mask of `query`; the outputs of masked queries have no meaning.
+    given. The output has the mask of `query`; the outputs of masked queries are meaningless.
 
     Args:
         num_heads: Integer. H, number of attention heads.
@@ -189,8 +189,8 @@ class MultiHeadAttention(ConfiguredLayer):
         self, query: Any, value: Any = None, key: Any = None, *args: Any, **kwargs: Any
     ) -> Any:
         # Self-attention is written `layer(x, x)` in Keras. Mechanisms that encode the distance of
-        # query and key have to know that the two are one sequence. An explicit `query_mask` hides
-        # keys in self-attention alone; with it, the call is taken literally.
+        # query and key require that both are one sequence. An explicit `query_mask` hides keys in
+        # self-attention only; a call with it is not changed.
         query_mask = args[0] if args else kwargs.get("query_mask")
         if value is query and (key is None or key is query) and query_mask is None:
             value = key = None
@@ -459,7 +459,7 @@ def _combine_masks(attention_mask: Any, key_mask: Any) -> Any:
 
 
 def _rows_to_queries(query: Any, cache: CrossAttentionCache) -> Any:
-    """Reshapes hypotheses `[B·N, T, M]` to `[B, N·T, M]`: to their source they are N·T queries."""
+    """Reshapes hypotheses `[B·N, T, M]` to `[B, N·T, M]`, so that a source has N·T queries."""
     rows, length, hidden_dim = shape_of(query)
     batch_size = shape_of(cache.key)[0]
     hypotheses = rows // ops.maximum(batch_size, 1)

@@ -42,7 +42,7 @@ class Dropout(keras.layers.Dropout):
         super().__init__(rate, seed=seed, **kwargs)
 
     def call(self, inputs: tf.Tensor, training: bool | None = False) -> tf.Tensor:
-        if not training or not 0 < self.rate <= 255 / 256:  # above, a byte has no such threshold
+        if not training or not 0 < self.rate <= 255 / 256:  # a byte has no higher threshold
             return super().call(inputs, training=training)
         size = tf.size(inputs)
         shape, seed = [size // 8 + 2], self.next_seed()
@@ -57,7 +57,7 @@ class Dropout(keras.layers.Dropout):
         return outputs
 
     def next_seed(self) -> tf.Tensor:
-        """Returns the seed of a call, int32 `[2]`: Keras' are int64 for GPUs, XLA needs int32."""
+        """Returns the seed of a call as int32 `[2]`, as XLA requires; Keras uses int64 for GPUs."""
         state = self.seed_generator.next()
         return tf.cast(tf.math.floormod(state, tf.int32.max - 1), tf.int32)
 
@@ -129,7 +129,7 @@ def _normalize(values: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, epsilon: fl
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
 class RMSNormalization(keras.layers.RMSNormalization):
-    """Keras' RMS normalization, which passes implicit masks on; Keras' own drops them.
+    """RMS normalization that keeps implicit masks, unlike `keras.layers.RMSNormalization`.
 
     Zhang & Sennrich 2019, "Root Mean Square Layer Normalization".
 

@@ -13,8 +13,8 @@ from keras_transformer._utils.configuration import ConfiguredLayer
 from keras_transformer._utils.errors import ArgumentError, UserError
 from keras_transformer._utils.types import Shape
 
-#: Up to this number of rows, the table is multiplied in the layout in which it is stored: to
-#: transpose a table of 8,000 rows takes about as long as 16 steps of 4 rows save.
+#: Up to this number of rows, the table is multiplied in the layout in which it is stored:
+#: transposing a table of 8,000 rows takes about as much time as it saves in 16 steps of 4 rows.
 FEW_ROWS = 4
 
 _PROJECTION = "_keras_transformer_logit_projection"
@@ -136,9 +136,10 @@ class TokenEmbedding(ConfiguredLayer):
         return embedded * math.sqrt(self.hidden_dim) if self.scale else embedded
 
     def output_kernel(self, rows: int | tf.Tensor) -> tf.Tensor:
-        """Returns the table `[M, V]`, in which layout `to_logits` is fastest without XLA.
+        """Returns the table `[M, V]`, the layout with which `to_logits` is fastest without XLA.
 
-        It is `[0, 0]` for a few `rows` of logits, for which a transposition does not pay off.
+        For a few `rows` of logits the result is empty, `[0, 0]`, because transposing the table
+        would take longer than it saves.
         """
         return tf.cond(
             tf.convert_to_tensor(rows) > FEW_ROWS,

@@ -148,7 +148,7 @@ class EncoderBlock(TransformerBlock):
 
     Vaswani et al. 2017, "Attention Is All You Need", section 3.1.
 
-    Masking: padding is hidden by the implicit Keras mask of `inputs`, which the output carries on.
+    Masking: padding is hidden by the implicit Keras mask of `inputs`. The output has the same mask.
 
     Args:
         num_heads: Integer. H, number of attention heads; must divide the size M of the inputs.
@@ -219,8 +219,8 @@ class DecoderBlock(TransformerBlock):
     block of a language model (Radford et al. 2018, "Improving Language Understanding by Generative
     Pre-Training"). The first call decides whether the block has cross-attention.
 
-    Masking: padding is hidden by the implicit Keras masks of `inputs`, which the output carries on,
-    and of `encoder_outputs`.
+    Masking: padding is hidden by the implicit Keras masks of `inputs` and of `encoder_outputs`. The
+    output has the mask of `inputs`.
 
     Args:
         num_heads: Integer. H, number of attention heads; must divide the size M of the inputs.

@@ -24,7 +24,7 @@ KINDS = tuple(_OUTPUTS)
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
 class TreePositions(ConfiguredLayer):
-    """Computes the depth of each token in its sentence's tree, and the distance of each two.
+    """Computes the depth of each token in its sentence's tree, and the distance of each pair.
 
     Wang et al. 2019, "Self-Attention with Structural Position Representations", sections on
     absolute and on relative structural positions; see `token_depths` and `token_distances`.
@@ -65,9 +65,9 @@ class TreeDepthEncoding(SinePositionEncoding):
     """Adds `tanh(W p(d))` for a token at depth d of a dependency tree; p is the sinusoids.
 
     Wang et al. 2019, "Self-Attention with Structural Position Representations", the section on
-    absolute structural positions: the depth is a second position of a token. The matrix keeps it
-    apart from the sequential position, which the model's position encoding or mechanism encodes:
-    with plain sinusoids, position 3 at depth 2 would equal position 2 at depth 3.
+    absolute structural positions: the depth is a second position of a token. The matrix W makes it
+    distinguishable from the sequential position, which the model's position encoding or mechanism
+    encodes: with plain sinusoids, position 3 at depth 2 would equal position 2 at depth 3.
 
     The layer needs depths as input, so it is not in the registry of position encodings;
     `tree_positions` of a `Transformer` adds it.
@@ -105,7 +105,7 @@ def token_depths(words: tf.Tensor, heads: tf.Tensor) -> tf.Tensor:
 
 
 def token_distances(words: tf.Tensor, heads: tf.Tensor) -> tf.Tensor:
-    """Returns the distance of each two tokens' words, int32 `[B, S, S]`; see `word_distances`."""
+    """Returns the distance of the words of two tokens, int32 `[B, S, S]`; see `word_distances`."""
     outside = [[0, 0], [1, 0], [1, 0]]
     distances = tf.pad(word_distances(heads), outside, constant_values=UNRELATED)
     words = _words_with_head(words, heads)
@@ -124,13 +124,13 @@ def word_depths(heads: tf.Tensor) -> tf.Tensor:
 
 
 def word_distances(heads: tf.Tensor) -> tf.Tensor:
-    """Returns the distance of each two words, int32 `[B, W, W]`, from a query (row) to a key.
+    """Returns the distance of each pair of words, int32 `[B, W, W]`, from a query (row) to a key.
 
-    It is the number of edges between two words in the tree, as in the paper; here negative if the
-    key stands before the query, and `UNRELATED` for words outside of the tree.
+    The distance is the number of edges between two words in the tree, as in the paper; here it is
+    negative if the key precedes the query, and `UNRELATED` for words outside of the tree.
     """
     size = tf.shape(heads)[1]
-    # The ancestors of each word, itself included. Index 0 stands above the roots and is no word.
+    # The ancestors of each word, itself included. Index 0 is above the roots and is not a word.
     itself = tf.linalg.diag(tf.pad(tf.ones([size], tf.bool), [[1, 0]]))
     itself = tf.repeat(itself[None], tf.shape(heads)[0], axis=0)
     ancestors, top = _accumulate_to_root(heads, itself, tf.logical_or)

@@ -1,4 +1,4 @@
-"""Metrics of token predictions (Keras) and of generated texts (a registry, one file a metric).
+"""Metrics of token predictions (Keras) and of generated texts (a registry, one file per metric).
 
 The Keras metrics are imported on first use (PEP 562): the text metrics need no TensorFlow.
 """

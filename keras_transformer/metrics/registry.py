@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
 
 from keras_transformer._utils.checks import require_choice
 from keras_transformer._utils.errors import UserError
+from keras_transformer._utils.registry import require_registered_name
 
 #: What is better: lower or higher values.
 Direction: TypeAlias = Literal["min", "max"]
@@ -30,7 +31,7 @@ class TextMetric(abc.ABC):
 
     A metric is one file in this folder. It registers a name and implements `compute`:
 
-    >>> @register_text_metric("length_ratio")
+    >>> @register_text_metric("example_length_ratio")
     ... class LengthRatio(TextMetric):
     ...     title = "length ratio"
     ...
@@ -38,7 +39,7 @@ class TextMetric(abc.ABC):
     ...         self, hypotheses: Sequence[str], references: Sequence[str], **options: Any
     ...     ) -> float:
     ...         return sum(map(len, hypotheses)) / sum(map(len, references))
-    >>> TEXT_METRICS.pop("length_ratio").compute(["a", "bc"], ["ab", "cd"])
+    >>> TEXT_METRICS.pop("example_length_ratio").compute(["a", "bc"], ["ab", "cd"])
     0.75
     """
 
@@ -80,9 +81,12 @@ class TextMetric(abc.ABC):
 class SacrebleuMetric(TextMetric):
     """Base of the metrics that sacrebleu computes; a subclass has a `title` and implements `make`.
 
-    Translation edit rate, for example, is this class with `higher_is_better = False`:
+    Translation edit rate, for example, which `@register_text_metric("ter")` would register:
 
     >>> class TranslationEditRate(SacrebleuMetric):
+    ...     title = "TER"
+    ...     higher_is_better = False
+    ...
     ...     def make(self, **options: Any) -> Any:
     ...         from sacrebleu.metrics.ter import TER
     ...
@@ -111,6 +115,7 @@ _Metric = TypeVar("_Metric", bound=TextMetric)
 
 def register_text_metric(name: str) -> Callable[[type[_Metric]], type[_Metric]]:
     """Returns a decorator that adds an instance of a `TextMetric` class to `TEXT_METRICS`."""
+    require_registered_name(name)
 
     def add(kind: type[_Metric]) -> type[_Metric]:
         if name in TEXT_METRICS or name in _TOKEN_METRICS:

@@ -107,7 +107,7 @@ class ConfiguredModel(keras.Model):
     @classmethod
     def from_preset(cls, directory: str | os.PathLike[str]) -> Self:
         """Returns the model of a `directory` written by training or by `TrainedModel.save`."""
-        # Packages that come later in the import order are imported when they are used.
+        # Packages later in the import order are imported inside functions only.
         trained_model = importlib.import_module("keras_transformer.export").TrainedModel
         model = trained_model.load(directory).model
         if not isinstance(model, cls):
@@ -243,7 +243,7 @@ class Seq2SeqModel(GenerativeModel):
     decoder_class: ClassVar[type[Stack]]
     reader: SourceReader
     encoder: Any
-    #: Names of the arguments of `encode` beside the source.
+    #: Names of the arguments of `encode` other than the source.
     further_inputs: tuple[str, ...]
 
     @classmethod
@@ -283,8 +283,9 @@ class Seq2SeqModel(GenerativeModel):
 
         Args:
             source: Token ids `[B, S]`.
-            source_words: Word numbers `[B, S]`, see `TreePositions`, if the model reads trees.
-            source_heads: Heads of words `[B, W]`, see `TreePositions`, if the model reads trees.
+            source_words: Word numbers `[B, S]`, see `TreePositions`, for a model that reads trees.
+            source_heads: Heads of words `[B, W]`, see `TreePositions`, for a model that reads
+                trees.
         """
         return self.reader.encode(source, source_words, source_heads)
 
@@ -299,16 +300,17 @@ class Seq2SeqModel(GenerativeModel):
         - "position": the number of tokens so far, a scalar for all rows;
         - "layers": the caches of the decoder's layers, with a row for each hypothesis. A search may
           repeat and reorder the rows, the first axis of these tensors;
-        - "memory": what the layers have computed from the source. It keeps its B rows, where
-          "layers" may have N·B, those of one source next to each other;
+        - "memory": what the layers have computed from the source, always with B rows; "layers" may
+          have N·B rows, of which those of one source are consecutive;
         - "source": the source ids, for a decoder that copies them, with B rows as well;
         - "kernels": weights in the layout that is fastest for many steps, shared by all rows.
 
         Args:
-            encoder_output: What `encode` returned.
-            max_length: Integer or scalar tensor. The most target tokens, start token included. An
-                integer reserves space for so many. With a scalar tensor, caches grow instead, which
-                is faster; only under XLA they still have a fixed size. Defaults to the config's.
+            encoder_output: The result of `encode`.
+            max_length: Integer or scalar tensor. Maximum number of target tokens, start token
+                included. An integer reserves space for them. With a scalar tensor, caches grow
+                instead, which is faster; under XLA they have a fixed size nevertheless. Defaults to
+                that of the config.
         """
         return self._make_state(tf.shape(encoder_output.states)[0], max_length, encoder_output)
 
@@ -317,7 +319,7 @@ class Seq2SeqModel(GenerativeModel):
     ) -> tf.Tensor:
         """Returns the attention of each target token `[B, T]` to the source, `[B, T, S]`.
 
-        The arguments beside `target` are those of `encode`.
+        The arguments other than `target` are those of `encode`.
         """
         outputs = self._encoder_outputs(source, source_words, source_heads)
         return mean_cross_attention(self._decoder_scores(target, outputs))

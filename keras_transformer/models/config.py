@@ -21,7 +21,7 @@ from keras_transformer._utils.errors import ArgumentError, UserError
 from keras_transformer.layers import EncoderBlock
 from keras_transformer.layers.attention import MECHANISMS
 from keras_transformer.layers.feed_forwards.feed_forward import require_activation
-from keras_transformer.layers.feed_forwards.registry import FEED_FORWARDS
+from keras_transformer.layers.feed_forwards.registry import FEED_FORWARDS, make_feed_forward
 from keras_transformer.layers.positions import POSITION_ENCODINGS
 from keras_transformer.layers.residual import NORMALIZATIONS
 from keras_transformer.text import SpecialIds
@@ -85,7 +85,7 @@ class ModelConfig:
         require_rate("dropout", self.dropout)
         for name in ("padding_id", "unknown_id", "start_id", "end_id"):
             require_integer(name, getattr(self, name), minimum=0)
-        _ = self.special_ids  # checks that they fit together
+        _ = self.special_ids  # checks that the ids are consistent
 
     @property
     def special_ids(self) -> SpecialIds:
@@ -142,7 +142,7 @@ class ModelConfig:
     def require_usable(self, field: str, **uses: bool) -> None:
         """Raises an `ArgumentError` if the mechanism of a field does not support all `uses`.
 
-        They are the arguments of `AttentionMechanism.require_support`.
+        The uses are the arguments of `AttentionMechanism.require_support`.
         """
         mechanism = self.mechanism(field)
         try:
@@ -194,9 +194,9 @@ class BlockModelConfig(ModelConfig):
         num_heads: Integer. H, number of attention heads; must divide `hidden_dim`.
         num_key_value_heads: Integer. Number of heads of keys and values. Defaults to `num_heads`.
         positions: String. Position encoding, a name in `layers.POSITION_ENCODINGS`; "none"; or
-            "auto": "none" beside a mechanism that encodes positions, else "sinusoidal".
+            "auto": "none" with a mechanism that encodes positions, else "sinusoidal".
         feed_forward: String. A name in `layers.FEED_FORWARDS`.
-        feed_forward_options: Dictionary. Further arguments of it. Defaults to none.
+        feed_forward_options: Dictionary. Further arguments of the network. Defaults to none.
         activation: String or function. Activation, see `FeedForward`.
         normalization: String. "layer" or "rms".
         normalize_first: Boolean. Pre-norm (True) or post-norm (False).
@@ -240,6 +240,16 @@ class BlockModelConfig(ModelConfig):
         require_positive("epsilon", self.epsilon)
         require_boolean("use_bias", self.use_bias)
         self.mechanism("attention")
+        if self.feed_forward_options:
+            # Creating the network checks its options. Without options there is nothing to check.
+            make_feed_forward(
+                self.feed_forward,
+                self.feed_forward_options,
+                intermediate_dim=self.intermediate_dim,
+                activation=self.activation,
+                dropout=self.activation_dropout,
+                use_bias=self.use_bias,
+            )
 
     @property
     def encoder_field(self) -> str:
@@ -260,7 +270,7 @@ class BlockModelConfig(ModelConfig):
         return self.position_scheme_beside("attention")
 
     def position_scheme_beside(self, field: str) -> str | None:
-        """Returns the position encoding's name beside the mechanism of a field, or None."""
+        """Returns the name of the position encoding for the mechanism of a field, or None."""
         if self.positions == "auto":
             kind = MECHANISMS[getattr(self, field)]
             return None if kind.encodes_positions else "sinusoidal"

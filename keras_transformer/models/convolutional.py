@@ -222,13 +222,13 @@ class ConvolutionalSeq2SeqConfig(Seq2SeqConfig):
     positions: str = "learned"
 
     sizes: ClassVar[dict[str, dict[str, Any]]] = {
-        # As wide as the Transformer of the same name.
+        # The hidden_dim is that of the Transformer of the same name.
         "tiny": {"depth": 4, "hidden_dim": 128},
         # Gehring et al. 2017, section 5.6, for summaries
         "small": {"depth": 6, "hidden_dim": 256},
         # Gehring et al. 2017, section 5.1, for WMT'16 English to Romanian
         "base": {"depth": 20, "hidden_dim": 512},
-        # As deep as their model for WMT'14 English to German, whose widths run from 512 to 2048.
+        # As deep as their model for WMT'14 English to German, with hidden sizes from 512 to 2048.
         "big": {"depth": 15, "hidden_dim": 768},
     }
 

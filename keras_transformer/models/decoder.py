@@ -21,8 +21,8 @@ class Decoder(TransformerStack):
     Vaswani et al. 2017, "Attention Is All You Need", section 3.1; without encoder outputs, the
     stack of a language model. The first call decides whether there is cross-attention.
 
-    Masking: padding is hidden by the implicit Keras masks of `inputs` and `encoder_outputs`; the
-    output carries that of `inputs`.
+    Masking: padding is hidden by the implicit Keras masks of `inputs` and `encoder_outputs`. The
+    output has the mask of `inputs`.
 
     Args:
         num_layers: Integer. Number of blocks.
@@ -157,11 +157,11 @@ class Decoder(TransformerStack):
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
 class StartTokenMask(keras.layers.Layer):
-    """Embedded tokens as they are, with an implicit mask that does not hide the first token.
+    """Returns embedded tokens unchanged, with an implicit mask that does not hide the first token.
 
-    For models that start a target with the padding id, as T5 and Marian do. `position` is that of
-    the first input in its text. Numbers of packed documents, `segments` `[B, T]`, determine the
-    mask if they are given; they are 0 for padding.
+    The layer is for models that start a target with the padding id, as T5 and Marian do. `position`
+    is the position of the first input in its text. If the numbers of packed documents, `segments`
+    `[B, T]`, are given, they determine the mask; they are 0 for padding.
     """
 
     def __init__(self, **kwargs: Any) -> None:
@@ -192,8 +192,8 @@ class StartTokenMask(keras.layers.Layer):
 class TokenPredictor:
     """Next-token logits from token ids: embedding, decoder and output layers.
 
-    Called with symbolic tensors it builds the graph of a functional model; called with real ones it
-    runs the same layers. So training, evaluation and decoding share one forward pass.
+    Called with symbolic tensors it builds the graph of a functional model; called with other
+    tensors it runs the same layers. So training, evaluation and decoding share one forward pass.
 
     Args:
         embedding: The `TokenEmbedding` of the decoder's inputs.
@@ -297,9 +297,9 @@ class TokenPredictor:
 def mean_cross_attention(scores: list[dict[str, Any]]) -> Any:
     """Returns the attention to the source `[B, T, S]`, given the attention weights of all layers.
 
-    It is the mean over the heads of the last layer but one, or of the only layer, which aligns best
-    in Transformers (Garg et al. 2019, "Jointly Learning to Align and Translate with Transformer
-    Models"). In each layer's weights, "cross" is `[B, H, T, S]`.
+    The result is the mean over the heads of the penultimate layer (or of the only one), which
+    aligns best in Transformers (Garg et al. 2019, "Jointly Learning to Align and Translate with
+    Transformer Models"). In each layer's weights, "cross" is `[B, H, T, S]`.
     """
     if "cross" not in scores[-1]:
         raise UserError("A decoder without an encoder has no attention to a source.")

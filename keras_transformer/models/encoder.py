@@ -181,7 +181,7 @@ class Encoder(TransformerStack):
 
     Vaswani et al. 2017, "Attention Is All You Need", section 3.1.
 
-    Masking: padding is hidden by the implicit Keras mask of `inputs`, which the output carries on.
+    Masking: padding is hidden by the implicit Keras mask of `inputs`. The output has the same mask.
 
     Args:
         num_layers: Integer. Number of blocks.
@@ -290,7 +290,7 @@ class SourceReader:
         self.embedding: TokenEmbedding = embedding
         self.encoder: Stack = encoder
         self.tree_positions: TreePositions | None = tree_positions
-        #: Names of the inputs beside the token ids.
+        #: Names of the inputs other than the token ids.
         self.further_inputs: tuple[str, ...] = ()
         if tree_positions is not None:
             self.further_inputs = ("source_words", "source_heads")

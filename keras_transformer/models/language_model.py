@@ -18,7 +18,7 @@ class LanguageModelConfig(BlockModelConfig):
 
     Args:
         num_layers: Integer. Number of blocks.
-        is_packed: Boolean. Whether rows hold several documents, told apart by a second input,
+        is_packed: Boolean. Whether rows hold several documents, distinguished by a second input,
             "segments".
     """
 
@@ -57,7 +57,7 @@ class LanguageModel(GenerativeModel):
     """
 
     config_class = LanguageModelConfig
-    #: Keeps the documents of a row apart, if the model is packed.
+    #: Separates the documents of a row, if the model is packed.
     packing: PackedSegments | None
 
     @classmethod
@@ -97,8 +97,8 @@ class LanguageModel(GenerativeModel):
 
         Args:
             batch_size: Integer or scalar tensor. B.
-            max_length: Integer, to reserve space for so many tokens; or scalar tensor, for caches
-                that grow, except under XLA. Defaults to the config's.
+            max_length: Integer, to reserve space for that many tokens; or scalar tensor, for caches
+                that grow, except under XLA. Defaults to that of the config.
         """
         return self._make_state(batch_size, max_length)
 
@@ -110,7 +110,7 @@ class LanguageModel(GenerativeModel):
     def alignment(self, target: Any) -> tf.Tensor:
         """Returns the attention of each of tokens `[B, T]` to itself and earlier ones, `[B, T, T]`.
 
-        It is the mean over the heads of the last block but one.
+        The result is the mean over the heads of the penultimate block.
         """
         weights = self.attention_weights(target)["decoder"][:, -2:][:, 0]  # [B, H, T, T]
         return tf.reduce_mean(tf.cast(weights, tf.float32), axis=1)
@@ -133,7 +133,7 @@ class LanguageModel(GenerativeModel):
 
 
 def _packed(packing: PackedSegments | None, segments: Any) -> dict[str, Any]:
-    """Returns the call arguments of the predictor that keep packed documents apart."""
+    """Returns the call arguments of the predictor that separate packed documents."""
     if packing is None or segments is None:
         return {}
     attention_mask, positions = packing(segments)

@@ -193,8 +193,8 @@ class RecurrentDecoder(RecurrentStack):
     ) -> dict[str, Any]:
         """Returns the decoder's part of a state before the first token.
 
-        "layers" is the state of the `AttentionRNN`, and "memory" what it computes from the source
-        once. For the arguments see `Decoder.initial_state`.
+        "layers" is the state of the `AttentionRNN`, and "memory" what the layer computes once from
+        the source. For the arguments see `Decoder.initial_state`.
         """
         states, mask = encoder_output.states, encoder_output.mask
         return {
@@ -222,7 +222,7 @@ class RecurrentSeq2SeqConfig(Seq2SeqConfig):
     coverage_attention: bool = False
 
     sizes: ClassVar[dict[str, dict[str, Any]]] = {
-        # As wide as the Transformers of the same name, with as many layers as help at that width.
+        # hidden_dim as in Transformers of the same name, and as many layers as help at that size.
         "tiny": {"depth": 1, "hidden_dim": 128},
         "small": {"depth": 2, "hidden_dim": 256},
         # Britz et al. 2017, "Massive Exploration of Neural Machine Translation Architectures"

@@ -26,15 +26,15 @@ class TransformerConfig(BlockModelConfig, Seq2SeqConfig):
             `attention`; with `tree_positions` "relative" or "both" to "structural", unless
             `attention` reads relations.
         encoder_attention_options: Dictionary. Arguments of the mechanism. Defaults to none.
-        decoder_attention: String. Mechanism of the decoder's self-attention. Needed where
-            `attention` cannot hide the future, as "linformer" and "big_bird". Defaults to
+        decoder_attention: String. Mechanism of the decoder's self-attention. Required if
+            `attention` cannot hide later positions, as "linformer" and "big_bird". Defaults to
             `attention`.
         decoder_attention_options: Dictionary. Arguments of the mechanism. Defaults to none.
         cross_attention: String. Mechanism of the decoder's attention to the encoder.
         cross_attention_options: Dictionary. Arguments of the mechanism. Defaults to none.
-        tree_positions: String. What the encoder knows about the dependency trees of its sentences:
-            "absolute", the depth of each token, see `TreeDepthEncoding`; "relative", the distance
-            of each two, see `StructuralAttention`; "both"; or "none".
+        tree_positions: String. Positions in dependency trees that the encoder reads: "absolute",
+            the depth of each token, see `TreeDepthEncoding`; "relative", the distance of each pair
+            of tokens, see `StructuralAttention`; "both"; or "none".
     """
 
     num_encoder_layers: int = 6
@@ -86,7 +86,7 @@ class TransformerConfig(BlockModelConfig, Seq2SeqConfig):
 
     @property
     def reads_distances(self) -> bool:
-        """Returns whether the encoder reads the distance of each two tokens in their tree."""
+        """Returns whether the encoder reads the distance of each pair of tokens in their tree."""
         return self.tree_positions in ("relative", "both")
 
     @property
@@ -153,8 +153,8 @@ class Transformer(Seq2SeqModel):
     ) -> dict[str, tf.Tensor]:
         """Returns all attention weights of a forward pass: `[B, N, H, ·, ·]` for N blocks, by name.
 
-        They are "encoder" `[…, S, S]`, "decoder" `[…, T, T]` and "cross" `[…, T, S]`. The arguments
-        are those of `alignment`.
+        The names are "encoder" `[…, S, S]`, "decoder" `[…, T, T]` and "cross" `[…, T, S]`. The
+        arguments are those of `alignment`.
         """
         outputs, encoder = self._encoder_outputs(
             source, source_words, source_heads, return_attention_scores=True

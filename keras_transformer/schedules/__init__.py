@@ -1,4 +1,4 @@
-"""Learning rate schedules with linear warm-up: one file a schedule, registered by name."""
+"""Learning rate schedules with linear warm-up: one file per schedule, registered by name."""
 
 from keras_transformer._utils.registry import import_members
 from keras_transformer.schedules.base import (

@@ -19,7 +19,7 @@ from keras_transformer.text.registry import tokenizer_class
 from keras_transformer.text.special_ids import SpecialIds
 from keras_transformer.text.tokenizer import Report, Tokenizer
 
-#: Characters of a passage at most, so that a limit on passages is also a limit on memory.
+#: Maximum characters of a passage, so that a limit on passages is also a limit on memory.
 LONGEST_PASSAGE = 250
 _REPORT_EVERY = 10_000
 
@@ -51,7 +51,7 @@ def learn_tokenizer(
         vocabulary_size: Wanted number of ids, special ids included.
         maximum_passages: A larger corpus is sampled down to this number of passages; a passage is a
             line, or a part of a line of more than 250 characters. A unigram model needs about 25
-            bytes of memory for each of their characters.
+            bytes of memory for each character of the passages.
         special_ids: Special ids of the tokenizer. Defaults to `SpecialIds()`.
         progress: Function `progress(stage, done, total)`; `total` is None if it is unknown. By
             default a progress bar on a terminal, and a plain line elsewhere.

@@ -17,8 +17,8 @@ TOKENIZERS: "FileRegistry[type[Tokenizer]]" = FileRegistry(__name__, "tokenizer"
 def registered_tokenizers() -> list[str]:
     """Returns the names of all tokenizers, sorted.
 
-    >>> registered_tokenizers()
-    ['bytes', 'sentencepiece', 'wordpiece']
+    >>> "sentencepiece" in registered_tokenizers()
+    True
     """
     return TOKENIZERS.names()
 

@@ -1,4 +1,4 @@
-"""Ids that stand for no text: padding, unknown, start and end. Imports no TensorFlow."""
+"""Ids that do not represent text: padding, unknown, start and end. Imports no TensorFlow."""
 
 import dataclasses
 import functools
@@ -19,7 +19,7 @@ class SpecialIds:
 
     Args:
         padding: Fills the rows of a batch.
-        unknown: Stands for what the vocabulary cannot spell.
+        unknown: Represents text that the vocabulary cannot spell.
         start: First input of the decoder.
         end: Ends every source and target.
 

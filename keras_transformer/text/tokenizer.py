@@ -307,6 +307,8 @@ def load_tokenizer(directory: Path) -> Tokenizer:
         return tokenizer_class(name).from_bytes(content, settings, special_ids)
     except UserError as error:
         raise error.moved(directory / (error.where or "")) from error
+    except TypeError as error:  # settings that the kind does not have
+        raise _not_a_description(directory / _DESCRIPTION, "settings") from error
 
 
 def _hash(name: str, settings: dict[str, Any], special_ids: SpecialIds, content: bytes) -> str:
@@ -327,17 +329,18 @@ def _read_description(directory: pathlib.Path) -> dict[str, Any]:
     content = _read(directory, _DESCRIPTION)
     try:
         description = json.loads(content)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         problem = f"damaged: not JSON ({error})."
         raise UserError(problem, where=path, fix="Copy the directory again.") from error
     for key, kind in _KEYS.items():
-        if not isinstance(description, dict) or not isinstance(description.get(key), kind):
+        is_complete = isinstance(description, dict) and key in description
+        if not is_complete or not isinstance(description[key], kind):
             raise _not_a_description(path, key)
     if description["version"] != _VERSION:
         problem = f"has version {description['version']}; this package reads version {_VERSION}."
         raise UserError(problem, where=path, fix=_FIX_VERSION)
     file_name = description["file"]
-    if file_name is not None and pathlib.PurePath(file_name).name != file_name:
+    if file_name is not None and not _is_file_name(file_name):
         problem = f"'file' must be a name in the same directory; got {file_name!r}."
         raise UserError(problem, where=path, fix=_FIX)
     try:
@@ -345,6 +348,11 @@ def _read_description(directory: pathlib.Path) -> dict[str, Any]:
     except (TypeError, UserError) as error:
         raise _not_a_description(path, "special_ids") from error
     return {**description, "special_ids": special_ids}
+
+
+def _is_file_name(name: str) -> bool:
+    """Returns whether a text is the name of a file, without directories and control characters."""
+    return name.isprintable() and pathlib.PurePath(name).name == name
 
 
 def _not_a_description(path: pathlib.Path, key: str) -> UserError:

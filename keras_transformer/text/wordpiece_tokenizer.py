@@ -23,7 +23,7 @@ from keras_transformer.text.tokenizer import Ids, Report, Strings, Tokenizer, as
 CONTINUATION = "##"
 # Pieces of the smallest vocabulary: characters get at most a quarter of it, and need one.
 _SMALLEST_SIZE = 4
-#: A pair that occurs once teaches nothing: its merge would only copy a word of the text.
+#: A pair that occurs once is not merged: the merge would only copy a word of the text.
 _SMALLEST_COUNT = 2
 _LONGEST_PIECE = 16
 _REPORT_EVERY = 500

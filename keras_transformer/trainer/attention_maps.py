@@ -64,7 +64,7 @@ def draw_attention_heads(
 def _draw_head(number: int, scores: np.ndarray, top: np.ndarray) -> np.ndarray:
     """Returns a picture [height, width, 3] of one head below the labels of its columns."""
     largest = float(scores.max()) or 1.0
-    # Two labels, each of which recurs in many pictures and is cached.
+    # Two labels, each of which occurs in many pictures and is cached.
     title = [_draw_labels((text,), "left") for text in (f"head {number}", f"≤ {largest:.2f}")]
     parts = [
         np.full((_GAP_PIXELS, 1, 3), 255, np.uint8),
@@ -118,7 +118,7 @@ def _draw_labels(labels: tuple[str, ...], side: str) -> np.ndarray:
         return np.array(canvas.buffer_rgba())[:height, :width, :3]
 
 
-# The attention scores of all heads take quadratic memory: long documents are cut to this length.
+# The attention scores of all heads take quadratic memory, so long documents are cut to this length.
 _MAX_LENGTH = 512
 
 

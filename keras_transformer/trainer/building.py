@@ -31,10 +31,11 @@ if TYPE_CHECKING:
 
 
 class TrainingParts:
-    """The parts of which `train` assembles a training; a subclass can replace them.
+    """Factory of the model and the loops that `train` uses; a subclass can replace them.
 
     Attributes:
-        call_seconds: Time between two calls of the compiled loop, where stop signals are obeyed.
+        call_seconds: Seconds that a call of the compiled loop should take. Stop signals are handled
+            between calls.
         worker_steps: Maximum number of steps of a call with several workers, whose clocks differ.
     """
 

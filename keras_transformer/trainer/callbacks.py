@@ -60,13 +60,13 @@ class LoggingCallback(keras.callbacks.Callback):
     def __init__(self, logger: Destination) -> None:
         super().__init__()
         self.logger: Logger = logger if isinstance(logger, Logger) else TensorBoardLogger(logger)
-        #: Function that returns the number of training steps made. A training by recipe sets its
-        #: own, which also counts steps that the optimizer skipped because of the loss scale.
+        #: Function that returns the number of completed training steps. A training by recipe sets a
+        #: function that also counts steps that the optimizer skipped because of the loss scale.
         self.count_steps: Callable[[], int] = lambda: training_step(self.model)
 
     @property
     def step(self) -> int:
-        """Number of training steps made."""
+        """Number of completed training steps."""
         return self.count_steps()
 
     def on_train_end(self, logs: Logs = None) -> None:
@@ -76,8 +76,8 @@ class LoggingCallback(keras.callbacks.Callback):
 class TrainingScalars(LoggingCallback):
     """Logs each number in the logs of training and evaluation, and the learning rate.
 
-    This includes what callbacks before it in the list add, as `TranslationQuality` does. Trainings
-    by recipe log their metrics without this callback.
+    This includes numbers that earlier callbacks in the list add to the logs, as
+    `TranslationQuality` does. Trainings by recipe log their metrics without this callback.
 
     Args:
         logger: A `Logger`, or the directory that is given to TensorBoard.
@@ -102,7 +102,7 @@ class TrainingScalars(LoggingCallback):
         self._last_step = self.step
 
     def on_train_batch_end(self, batch: int, logs: Logs = None) -> None:
-        # A call may stand for several steps, or for none if gradients are accumulated.
+        # A call may be for several steps, or for none if gradients are accumulated.
         step = self.step
         is_due = step // self.every > self._last_step // self.every
         self._last_step = step
@@ -140,7 +140,7 @@ class HyperParameters(LoggingCallback):
         logger: A `Logger`, or the directory that is given to TensorBoard.
         values: Dictionary of settings. Settings in nested dictionaries get names with a dot.
         metrics: List of the names of metrics by which runs are compared, such as "bleu". Default:
-            all metrics of evaluations. All runs should name the same.
+            all metrics of evaluations. All runs should name the same metrics.
         name: String. Name of the run. Default: chosen by the logger.
 
     >>> HyperParameters("logs", {"model": {"hidden_dim": 64, "dropout": 0.1}}).values
@@ -171,7 +171,9 @@ class HyperParameters(LoggingCallback):
 
 
 def _as_cell(value: Any) -> Cell:
-    if isinstance(value, bool | str):
+    if isinstance(value, str):
+        return shown(value)
+    if isinstance(value, bool):
         return value
     if isinstance(value, numbers.Real):
         return int(value) if isinstance(value, numbers.Integral) else float(value)
@@ -261,7 +263,7 @@ class ProfileSteps(LoggingCallback):
             self._is_running = False
 
 
-#: The projector would sample a larger table; the first ids of a vocabulary are the most frequent.
+#: TensorBoard would sample a larger table. The first ids of a vocabulary are the most frequent.
 MAX_TOKENS = 10_000
 
 
@@ -271,7 +273,7 @@ class EmbeddingProjector(LoggingCallback):
     The directory `train` gets the first 10,000 vectors and tokens of each table.
 
     Args:
-        log_dir: The directory that is given to TensorBoard, or one of many inside it.
+        log_dir: The directory that is given to TensorBoard, or a subdirectory for this run.
         tokenizers: A `TokenizerPair`, or a `Tokenizer` for both sides.
     """
 

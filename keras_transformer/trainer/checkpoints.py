@@ -26,7 +26,8 @@ WEIGHTS, SEEDS, OPTIMIZER = "weights", "seeds", "optimizer"
 def training_variables(model: keras.Model) -> dict[str, keras.Variable]:
     """Returns the variables of a compiled model that a checkpoint must keep, by name.
 
-    These are the weights, the states of dropout's random generators, and what the optimizer has.
+    These are the weights, the states of dropout's random generators, and the variables of the
+    optimizer.
     """
     weights = model.weights
     known = {id(variable) for variable in [*weights, *model.metrics_variables]}
@@ -68,7 +69,7 @@ def mean_weights(checkpoints: Sequence["Checkpoint"]) -> dict[str, np.ndarray]:
 
 @contextlib.contextmanager
 def moving_averages(model: keras.Model) -> Iterator[None]:
-    """Context in which the model has the moving average of its weights that its optimizer keeps."""
+    """Context in which the model's weights are the moving averages that its optimizer keeps."""
     optimizer = getattr(model.optimizer, "inner_optimizer", model.optimizer)
     # Keras has no public access to the averages except for overwriting the weights with them.
     averages = [variable.numpy() for variable in optimizer._model_variables_moving_average]
@@ -88,12 +89,12 @@ _NAME = re.compile(r"step_(\d+)")
 
 
 class DamagedCheckpointError(ValueError):
-    """A checkpoint whose files are not as they were written."""
+    """Raised for a checkpoint whose files have changed since they were written."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Checkpoint:
-    """A checkpoint of a step whose files have been verified; `state` is beside the tensors."""
+    """A checkpoint of a step whose files have been verified; `state` is stored with the tensors."""
 
     path: pathlib.Path
     step: int
@@ -110,8 +111,8 @@ class Checkpoints:
     """The checkpoints of a run, each in a directory such as `step_00001000`.
 
     A checkpoint is written to a temporary directory, which is renamed when every byte is on the
-    disk: a power failure or a full disk leaves older ones as they were. `checkpoint.json` has the
-    SHA-256 of every file; `tf.train.load_checkpoint(directory + "/tensors")` reads the tensors.
+    disk: a power failure or a full disk does not change older checkpoints. `checkpoint.json` has
+    the SHA-256 of every file; `tf.train.load_checkpoint(directory + "/tensors")` reads the tensors.
 
     Regular checkpoints are those that every run of a recipe makes, interrupted or not. Others, of
     an interruption or of the best weights, are removed when they are no longer needed.
@@ -146,7 +147,8 @@ class Checkpoints:
         """Writes a checkpoint and removes older ones that are no longer needed.
 
         Args:
-            step: Training step after which it is made. An existing checkpoint of it is kept.
+            step: Training step after which the checkpoint is made. An existing checkpoint of this
+                step is kept.
             tensors: Tensors by name.
             state: Dictionary for JSON.
             is_regular: Whether every run of the recipe makes this checkpoint. Default True.
@@ -213,12 +215,12 @@ class Checkpoints:
         return regular[:count]
 
     def _prune(self, newest: int) -> None:
-        """Removes checkpoints that are not needed beside the one of step `newest`."""
+        """Removes checkpoints that are not needed in addition to that of step `newest`."""
         best = _read_description(self.path(newest))["state"].get("best_step")
         needed = {newest, best, *self.latest_regular(self.keep)}
         for step in self.steps():
             if step < newest and step not in needed:
-                # Renamed first, so that a partly removed directory is not taken for a checkpoint.
+                # Renamed first, so that a partly removed directory does not count as a checkpoint.
                 doomed = self.directory / f".step_{step:08d}.{secrets.token_hex(4)}"
                 os.rename(self.path(step), doomed)
                 shutil.rmtree(doomed, ignore_errors=True)

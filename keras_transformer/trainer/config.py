@@ -68,11 +68,12 @@ class DataSection(Section, key="data"):
         test: Test corpora, a mapping from names to files. They are evaluated once, after training.
         format: Registered corpus format. Default: null, recognized by the names of the files.
         columns: Names of the columns of TSV files. Default: null, for source and target.
-        has_header: Whether TSV files begin with the names of the columns. Default: false.
+        has_header: Whether the first line of TSV files is a header. Default: false.
         keys: For JSON lines, a mapping from "source" and "target", or "text", to their keys.
         format_options: Further options of the format. Default: none.
         on_bad_line: "error" stops at an unusable line; "skip" leaves it out. Default: "error".
-        encoding_errors: Bytes that are not UTF-8: "error", "replace" (U+FFFD). Default: "error".
+        encoding_errors: Action for bytes that are not UTF-8: "error" stops; "replace" replaces them
+            by U+FFFD. Default: "error".
         cache: Directory in which runs share tokenized corpora. Default: null, the run directory.
     """
 
@@ -312,7 +313,7 @@ class BatchesSection(Section, key="batches"):
     """Sizes and shapes of batches.
 
     Args:
-        tokens: Maximum tokens per batch and side, padding included. Default: 4096, as fairseq.
+        tokens: Maximum tokens per batch and side, padding included. Default: 4096, as in fairseq.
         max_length: Maximum tokens of a sequence, end included; length of packed rows. Default: 256.
         too_long: "skip" leaves longer examples out, "truncate" cuts them. Default: "skip".
         max_buckets: Maximum number of shapes of batches, each compiled by XLA. Default: 20.
@@ -333,7 +334,7 @@ class BatchesSection(Section, key="batches"):
             yield conflict(self, "tokens", expected, "max_length")
 
 
-#: Name of the learning rate that does not change, which is no registered schedule.
+#: Name of the schedule of a learning rate that does not change; it is not in the registry.
 CONSTANT = "constant"
 
 
@@ -351,8 +352,8 @@ class TrainingSection(Section, key="training"):
         schedule: "constant", or a registered schedule. Default: "inverse_square_root".
         schedule_options: Further options of the schedule. Default: none.
         learning_rate: Highest learning rate. Default: null, for the default of the schedule;
-            "inverse_square_root" has (hidden_dim · warmup_steps)^-0.5, as the paper.
-        warmup_steps: Number of steps in which the rate rises, if not "constant". Default: 4000.
+            for "inverse_square_root" (hidden_dim · warmup_steps)^-0.5, as in the paper.
+        warmup_steps: Number of steps in which the rate rises; not for "constant". Default: 4000.
         final_rate: Learning rate at the end, for schedules that have an end. Default: 0.
         label_smoothing: Share of the probability that is spread over all tokens. Default: 0.1.
         r_drop_alpha: Weight α of R-Drop (Liang et al. 2021, "R-Drop: Regularized Dropout for Neural
@@ -474,8 +475,8 @@ def _require_search(name: str, value: Any) -> dict[str, Any]:
     mistakes = [unknown_key(name, key, {name: known}) for key in values if key not in known]
     try:
         settings = SearchSettings(**{key: values[key] for key in values if key in known})
-        # Creating the search checks its constraints.
-        settings.make(longest=settings.max_length or settings.min_length)
+        # Creating the searches of the export checks `method`, its settings and the constraints.
+        settings.make_both(longest=settings.max_length or settings.min_length)
     except UserError as error:
         raise RecipeError([*mistakes, in_section(error, name, known)]) from error
     if mistakes:
@@ -492,9 +493,11 @@ class EvaluationSection(Section, key="evaluation"):
         sentences: Number of validation sentences to translate in each evaluation. Default: 500.
         metrics: Text metrics of evaluations and tests, such as [bleu, chrf]. Default: null, for all
             that are registered.
-        search: Fields of `SearchSettings`, also for the exported model. Default: 4 beams and a
-            length penalty of 0.6, as Vaswani et al. 2017, §6.1.
-        patience: Number of evaluations without improvement that end training. Default: null.
+        search: Fields of `SearchSettings`, also for the exported model, whose signature `sample`
+            reads `top_k` and `top_p`; `method` must be deterministic. Default: 4 beams and a length
+            penalty of 0.6, as in Vaswani et al. 2017, §6.1.
+        patience: Number of evaluations without improvement that end training. Default: null, for no
+            early stopping.
         metric: Metric of the best evaluation: "loss" or a text metric. Default: "loss".
         bleu_tokens: Tokens that BLEU counts, by sacrebleu's names: "13a" for raw text, "none" for
             text that is tokenized already; also "intl", "zh" and "char". Default: "13a".
@@ -531,7 +534,7 @@ class CheckpointsSection(Section, key="checkpoints"):
     Args:
         every: Number of steps between checkpoints. Default: 1000.
         keep: Number of the latest checkpoints to keep. Default: 5.
-        average: Number of the latest checkpoints to average. Default: 5, as Vaswani et al. 2017.
+        average: Number of the latest checkpoints to average. Default: 5, as in Vaswani et al. 2017.
         final: Weights of the trained model: "average", "last", "best" (by `evaluation.metric`), or
             "ema" (the moving average of `training.ema`). Default: "average".
     """
@@ -549,7 +552,7 @@ class CheckpointsSection(Section, key="checkpoints"):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TensorboardSection(Section, key="tensorboard"):
-    """Content of the logs.
+    """Content of TensorBoard's logs.
 
     Args:
         every: Number of steps between training metrics. Default: 50.
@@ -580,7 +583,7 @@ class ExportSection(Section, key="export"):
     """
 
     to: str | None = setting(None, or_null(checks.require_text))
-    # The registry imports TensorFlow, without which the default is valid.
+    # Checking other names imports the registry, and with it TensorFlow; the default needs no check.
     format: str = setting("saved_model", registered(_EXPORT_FORMATS, "saved_model"))
     weights: str = setting("float32", one_of("float32", "float16", "bfloat16"))
     enabled: bool = setting(True, checks.require_boolean)
@@ -624,7 +627,7 @@ class Recipe:
     Args:
         name: Name of the model, and of the directory of its exports.
         task: "translation", from a source to a target, or "language_model", which continues text.
-        seed: Seed of everything random. Default: 1.
+        seed: Seed of all random numbers. Default: 1.
         data: Corpora.
         text: Tokenizer.
         model: Settings of the model.
@@ -632,7 +635,7 @@ class Recipe:
         training: Length, optimizer, learning rate, regularization.
         evaluation: Evaluation during and after training.
         checkpoints: Checkpoints, and the weights that become the model.
-        tensorboard: Content of the logs.
+        tensorboard: Content of TensorBoard's logs.
         export: Export of the trained model.
 
     Raises:

@@ -65,7 +65,7 @@ class Distribution:
 
     @contextlib.contextmanager
     def report_lost_workers(self) -> Iterator[None]:
-        """Turns TensorFlow's errors about workers that have ended into `TrainingFailed`."""
+        """Converts TensorFlow's errors about workers that have ended to `TrainingFailed`."""
         try:
             yield
         except _LOST as error:
@@ -94,7 +94,7 @@ class Distribution:
 
         def add_up(number: tf.Tensor) -> tf.Tensor:
             context = tf.distribute.get_replica_context()
-            # A function's argument has no device; the sum is placed where its summand is.
+            # A function's argument has no device; the sum is placed on the device of its summand.
             return context.all_reduce(tf.distribute.ReduceOp.SUM, tf.identity(number))
 
         # One replica of each worker holds the number.

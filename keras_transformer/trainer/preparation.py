@@ -3,7 +3,6 @@
 import dataclasses
 import functools
 import itertools
-import shutil
 import warnings
 from collections.abc import Iterable
 from typing import Any, Self, cast
@@ -103,14 +102,13 @@ def prepare_data(recipe: Recipe, run: RunDirectory, report: TrainingReport) -> P
     builtin = recipe.data.builtin
     report.stage(f"Generating the corpus {builtin}" if builtin else "Opening the corpora")
     corpora = Corpora.of(recipe.data)
-    is_new = not run.tokenizers.exists() or not run.has_read(corpora.fingerprints())
+    is_new = not run.has_read(corpora.fingerprints())
     if is_new:
         run.require_writer()
         if builtin is None:
             corpora.check(report)
         tokenizers = _learn_tokenizers(recipe.text, corpora.train, report)
-        shutil.rmtree(run.tokenizers, ignore_errors=True)  # of corpora that have changed since
-        tokenizers.save(run.tokenizers)
+        run.store_tokenizers(tokenizers)
         run.store_fingerprints(corpora.fingerprints())
     else:
         tokenizers = TokenizerPair.load(run.tokenizers)
@@ -151,7 +149,7 @@ def _learn_tokenizers(
 
     def learn(title: str, lines: Iterable[str]) -> Tokenizer:
         report.stage(f"Learning a vocabulary of {size:,} {title}")
-        # A warning that there was too little text is for the user.
+        # A warning about too little text is shown to the user.
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             tokenizer = learn_tokenizer(
@@ -199,7 +197,7 @@ def _make_batches(
             cache,
             tokens=section.tokens,
             max_length=section.max_length,
-            # Every validation example is measured: long ones are cut.
+            # Every validation example is evaluated: long ones are cut.
             too_long=section.too_long if is_training else "truncate",
             max_buckets=section.max_buckets,
             headroom=measure_headroom(cache, samplers) if samplers else 1.0,

@@ -39,7 +39,7 @@ class TrainingReport:
         self.close()
 
     def stage(self, text: str) -> None:
-        """Begins a piece of work before training; it ends with the next stage or with `begin`."""
+        """Begins a stage of the preparation; it ends with the next stage or with `begin`."""
 
     def advance(self, done: int, total: int | None = None) -> None:
         """Reports how much of a stage, or of other work, is done, of a total if it is known."""
@@ -49,7 +49,7 @@ class TrainingReport:
 
         Args:
             headline: Device, precision, size and batches in one line.
-            first_step: Number of steps made already: above 0 if the training is resumed.
+            first_step: Number of completed steps: above 0 if the training is resumed.
             total_steps: Number of steps of the training, including those.
             epoch_steps: Number of steps of an epoch, which need not be whole.
         """
@@ -61,7 +61,7 @@ class TrainingReport:
         """Begins other work between or after the steps, such as "Evaluating"."""
 
     def say(self, text: str) -> None:
-        """Shows a message that stays, such as the metrics of an evaluation."""
+        """Shows a message of one line that stays, such as the metrics of an evaluation."""
 
     def end(self, result: "TrainingResult") -> None:
         """Shows the summary of a finished training."""
@@ -140,8 +140,7 @@ class StreamReport(TrainingReport):
         return max(1, math.ceil(step / self._epoch_steps))
 
     def say(self, text: str) -> None:
-        for line in text.splitlines():
-            self._write(shown(line))
+        self._write(shown(text))
 
     def end(self, result: "TrainingResult") -> None:
         self.close()
@@ -302,7 +301,7 @@ class TerminalReport(StreamReport):
             return
         ratios = [1 if isinstance(cell, ProgressBar) else None for cell in cells]
         grid = Table.grid(padding=(0, 2, 0, 0), expand=any(ratios))
-        # With room for the ^C that a terminal writes: a line that wraps could not be erased.
+        # With space for the ^C that a terminal writes, because a wrapped line cannot be erased.
         grid.width = options.max_width - _MARGIN if any(ratios) else None
         for ratio in ratios:
             grid.add_column(no_wrap=True, overflow="ellipsis", ratio=ratio)

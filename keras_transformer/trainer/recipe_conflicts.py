@@ -1,4 +1,4 @@
-"""Rules about values of different sections of a recipe that do not go together."""
+"""Rules about values of different sections of a recipe that conflict."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING

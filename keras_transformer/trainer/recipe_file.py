@@ -1,4 +1,4 @@
-"""Recipe files: strict YAML, the place of each key, overrides, and errors with these places."""
+"""Recipe files: strict YAML, the location of each key, overrides, and errors with locations."""
 
 import copy
 import difflib
@@ -23,11 +23,11 @@ from keras_transformer._utils.types import Path
 
 
 class RecipeError(UserError):
-    """All mistakes of a recipe, so that the user can fix them at once.
+    """Raised with all mistakes of a recipe, so that the user can fix them at once.
 
     Args:
         mistakes: The mistakes, at least one. The `argument` of each is a dotted key of the recipe.
-        origin: What has these mistakes, for the first line. Default: "The recipe".
+        origin: Subject of the first line, which has these mistakes. Default: "The recipe".
 
     >>> print(RecipeError([
     ...     UserError("a value is missing.", argument="name", where="a.yaml"),
@@ -116,7 +116,7 @@ MAX_DEPTH = 10
 _MAX_DIGITS = 4000
 
 # Scalars by the core schema of YAML 1.2, without octal and hexadecimal numbers. ruamel.yaml also
-# reads 1_000 as a number and 2025-03-07 as a date, which surprises in a file name or a label.
+# reads 1_000 as a number and 2025-03-07 as a date, which is unexpected in a file name or a label.
 _NULL = re.compile(r"|~|null|Null|NULL")
 _BOOLEAN = re.compile(r"(true|True|TRUE)|false|False|FALSE")
 _INTEGER = re.compile(r"[-+]?[0-9]+")
@@ -166,7 +166,7 @@ def read_yaml(text: str) -> tuple[Any, dict[str, int]]:
 
 
 class _StrictComposer(Composer):
-    """A composer that refuses anchors, aliases and tags, with their place."""
+    """A composer that refuses anchors, aliases and tags, with their location."""
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         event = self.parser.peek_event()
@@ -295,7 +295,7 @@ class Override(NamedTuple):
 
 
 class RecipeFile:
-    """Keys and values of a recipe file, some of them replaced, with the place of each."""
+    """Keys and values of a recipe file, some of them replaced, with the location of each."""
 
     values: dict[str, Any]
 
@@ -311,7 +311,7 @@ class RecipeFile:
         if not isinstance(self.values, dict):
             problem = f"a recipe must have lines of 'key: value'; got {self.values!r:.60}."
             raise UserError(problem, where=f"{self.path}:1:1")
-        # For each dotted key a number to sort by, and its place as messages show it.
+        # For each dotted key a number to sort by, and its location as messages show it.
         self._places = {key: ((0, line), f"{self.path}:{line}") for key, line in lines.items()}
 
     @classmethod
@@ -344,15 +344,15 @@ class RecipeFile:
         self._places[override.key] = ((1, len(self._places)), override.where)
 
     def located(self, error: RecipeError) -> RecipeError:
-        """Returns the same mistakes with their places, sorted by place."""
+        """Returns the same mistakes with their locations, sorted by location."""
         placed = [(*self._place(mistake), mistake) for mistake in error.mistakes]
         placed.sort(key=lambda item: item[0])
         return RecipeError([mistake.at(where) for _, where, mistake in placed], origin=self.path)
 
     def _place(self, mistake: UserError) -> tuple[tuple[int, int], str]:
-        """Returns the place of a key of a mistake: one that was set rather than one in the file.
+        """Returns the location of a mistake's key: of an override rather than of a key in the file.
 
-        A key that was given, or one in it, is preferred to one whose section was given.
+        A key that was given, or a key in its value, is preferred to a key whose section was given.
         """
         keys = mistake.arguments
         inside = [known for key in keys for known in self._places if known.startswith(f"{key}.")]

@@ -23,7 +23,7 @@ def load_recipe(path_or_name: Path, overrides: Iterable[str | Override] = ()) ->
         overrides: `Override`s, or text such as "training.steps=100". The last value of a key wins.
 
     Raises:
-        UserError: With the place of each mistake.
+        UserError: With the location of each mistake.
 
     >>> recipe = load_recipe("quickstart", overrides=["training.steps=500", "model.dropout=0.1"])
     >>> recipe.training.steps, recipe.data.builtin

@@ -50,7 +50,7 @@ def one_of(*choices: str) -> Check:
 
 
 def registered(place: str, *others: str) -> Check:
-    """Returns a check that allows other names, and those in the registry at a place."""
+    """Returns a check that allows the names in a registry, see `load_registry`, and `others`."""
 
     def checked(name: str, value: Any) -> Any:
         if value in others:
@@ -61,7 +61,7 @@ def registered(place: str, *others: str) -> Check:
 
 
 def load_registry(place: str) -> Any:
-    """Imports and returns the registry at a place such as "package.module:ATTRIBUTE".
+    """Imports and returns the registry that `place`, such as "package.module:ATTRIBUTE", names.
 
     A registry that is a function is called. Some of them import TensorFlow.
     """
@@ -225,7 +225,7 @@ class Section:
             raise RecipeError(mistakes)
 
     def conflicts(self) -> Iterator[UserError]:
-        """Yields a mistake, with names of fields, for values that do not go together."""
+        """Yields a mistake, with names of fields, for values that conflict."""
         yield from ()
 
     def to_dictionary(self) -> dict[str, Any]:

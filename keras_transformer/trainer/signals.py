@@ -12,7 +12,7 @@ from typing import Any, Self
 
 
 class TrainingStopped(Exception):  # noqa: N818
-    """Raised when training was interrupted and everything up to a step is saved: not an error.
+    """Raised when training was interrupted and everything up to a step is saved; not an error.
 
     Args:
         step: The step at which training was saved.
@@ -34,7 +34,7 @@ class TrainingStopped(Exception):  # noqa: N818
 
 
 class TrainingFailed(RuntimeError):  # noqa: N818
-    """Raised when training fails without a mistake of the user, as with an infinite loss."""
+    """Raised when training fails for a reason that is not a user's mistake, such as a NaN loss."""
 
 
 class StopSignal(KeyboardInterrupt):
@@ -60,16 +60,18 @@ _SILENCE_SECONDS = 0.5
 
 
 class StopRequest:
-    """Records that the user, or the machine, asks training to stop.
+    """Records a request of the user, or of the machine, to stop training.
 
     Inside the `with` block, SIGINT (Ctrl-C), SIGTERM and SIGHUP do not end the process: the first
-    signal is answered with a line, and the training loop, which checks `signal` after each call,
-    saves and stops. The second signal ends the process at once. A signal that is ignored already,
-    such as SIGHUP under `nohup`, stays ignored. In other threads only `request` has an effect.
+    signal is acknowledged with a line, and the training loop, which checks `signal` after each
+    call, saves and stops. The second signal ends the process at once. A signal that is ignored
+    already, such as SIGHUP under `nohup`, stays ignored. In other threads only `request` has an
+    effect.
 
     Python runs signal handlers between two bytecode instructions, but a call of a compiled function
     may take minutes. Therefore a thread reads the signals from a pipe (`signal.set_wakeup_fd`),
-    answers the first and obeys the second while the main thread is busy.
+    acknowledges the first signal, and ends the process at the second, while the main thread is
+    busy.
 
     Args:
         answer: Function that shows a text to the user, from any thread. Default: standard error.
@@ -120,7 +122,7 @@ class StopRequest:
         self._watcher.start()
         self._old_wakeup = signal.set_wakeup_fd(self._pipe_end, warn_on_full_buffer=False)
         for number in SIGNALS:
-            # None stands for a handler that was not installed by Python and could not be restored.
+            # None means a handler that was not installed by Python and could not be restored.
             if signal.getsignal(number) not in (signal.SIG_IGN, None):
                 self._old_handlers[number] = signal.signal(number, self._handle)
         return self
@@ -138,7 +140,7 @@ class StopRequest:
         if self._speaker is not None:
             if self._has_raised:
                 self._speaker.cancel()
-            # The announcement comes before later output. With a timeout: the reader may be gone.
+            # The announcement precedes later output. The timeout is for a reader that has ended.
             self._speaker.join(timeout=1)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:

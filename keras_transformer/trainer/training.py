@@ -32,7 +32,7 @@ from keras_transformer.trainer.preparation import PreparedData, prepare_data
 from keras_transformer.trainer.progress import TrainingReport
 from keras_transformer.trainer.recipes import load_recipe
 from keras_transformer.trainer.run_directory import RunDirectory
-from keras_transformer.trainer.training_result import TrainingResult, read_result, store_result
+from keras_transformer.trainer.training_result import TrainingResult, read_result, result_as_json
 from keras_transformer.trainer.training_run import TrainingJob, TrainingRun
 from keras_transformer.trainer.training_state import DRY_STEPS, TrainingPlan
 from keras_transformer.trainer.translation_quality import TranslationQuality
@@ -60,7 +60,7 @@ def train(
         recipe: A `Recipe`, a dictionary with its keys, the path of a YAML file, or the name of a
             recipe of the package, such as "quickstart".
         run_directory: Directory of the run, which is created if it does not exist.
-        dry_run: Whether to build everything, make two steps and keep nothing. Default False.
+        dry_run: Whether to build everything, run two steps and keep nothing. Default False.
         force: Whether to resume a run after allowed changes of its recipe. Default False.
         report: A `TrainingReport` for the user. Default: no output.
         callbacks: Keras callbacks, called as `TrainingRun` describes. Default: those of the recipe.
@@ -103,7 +103,7 @@ def train(
                     texts = prepared.validation_texts[:DRY_STEPS]
                     prepared = dataclasses.replace(prepared, validation_texts=texts, tests={})
                 report.stage("Building the model")
-                # Here, so that a run without a checkpoint starts with the weights of a new run.
+                # Seeded here, so that a run restarted without a checkpoint has the same weights.
                 parts.set_seed(recipe)
                 job = TrainingJob(recipe, run, distribution, prepared, report, stop, parts, dry_run)
                 training = TrainingRun(job, callbacks)
@@ -199,7 +199,7 @@ def _finish(training: TrainingRun) -> TrainingResult | None:
         planned_seconds=call and planned_steps * call.seconds / call.steps,
         is_dry_run=job.is_dry_run,
     )
-    store_result(job.directory.result, result)
+    job.directory.store_result(result_as_json(result))
     return result
 
 
@@ -260,7 +260,7 @@ def _save_and_export(job: TrainingJob, trained: TrainedModel) -> pathlib.Path | 
     """Saves the model in the run directory and exports it; returns the directory of the export."""
     directory, section = job.directory, job.recipe.export
     job.report.busy("Saving the model")
-    shutil.rmtree(directory.model, ignore_errors=True)  # of an interrupted end
+    shutil.rmtree(directory.model, ignore_errors=True)  # left by an interruption at this point
     with named_file_errors(directory.model):
         trained.save(directory.path)
     if not section.enabled:

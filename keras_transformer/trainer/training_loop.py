@@ -86,7 +86,7 @@ class Replicas:
         self.count: int = self.strategy.num_replicas_in_sync
 
     def iterate(self, batches: Batches, start: tuple[int, int] = (0, 0)) -> Iterator[Any]:
-        """Returns an endless iterator over batches from (epoch, number) on, a part per replica."""
+        """Returns an endless iterator over batches from (epoch, number), one part per replica."""
         if self.count == 1:
             return iter(batches.dataset(start=start))
 
@@ -98,7 +98,7 @@ class Replicas:
                 replicas=self.count // context.num_input_pipelines,
             )
 
-        # The parts of the replicas are made one by one; prefetching to a device does not fit.
+        # The parts of the replicas are made one by one, so they cannot be prefetched to devices.
         options = tf.distribute.InputOptions(experimental_fetch_to_device=False)
         return iter(self.strategy.distribute_datasets_from_function(make_dataset, options))
 
@@ -139,12 +139,12 @@ class TrainingLoop:
         accumulate: Integer. Number of batches of a step. Default 1.
         jit_compile: Boolean. Whether XLA compiles the step, once for each shape. Default False.
         consistency: Float. α of R-Drop (Liang et al. 2021, who use 5): each batch is predicted
-            twice with different dropout, and the loss grows with the divergence of the two
-            predictions. Default 0, which is without R-Drop.
+            twice with different dropout masks, and the divergence of the two predictions is added
+            to the loss. Default 0, for no R-Drop.
 
     Attributes:
-        steps_done: Number of steps made.
-        traces: Number of times that the forward pass was traced: once, whatever the shapes.
+        steps_done: Number of completed steps.
+        traces: Number of times that the forward pass was traced: once for all shapes.
 
     >>> import keras, tempfile
     >>> from keras_transformer import TokenCrossEntropy, Transformer
@@ -194,7 +194,7 @@ class TrainingLoop:
         self._run_steps = tf.function(self._trace_steps, autograph=False)
 
     def resume_from(self, steps: int) -> None:
-        """Sets the number of steps made; the next step takes the batches that follow them."""
+        """Sets the number of completed steps; the next step takes the batches that follow them."""
         self.steps_done = steps
         self._iterator = None
 
@@ -203,7 +203,7 @@ class TrainingLoop:
         return divmod(steps * self.accumulate, len(self.batches))
 
     def run(self, steps: int) -> list[StepRecord]:
-        """Makes a number of steps and returns a `StepRecord` of each.
+        """Runs a number of training steps and returns a `StepRecord` of each.
 
         `TrainingFailed` is raised before a step whose loss or gradient is not finite.
         """
@@ -235,7 +235,7 @@ class TrainingLoop:
         )
 
     def _trace_steps(self, iterator: Any, steps: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns rows `[steps, fields]`, and the number of steps made before a failure."""
+        """Returns rows `[steps, fields]`, and the number of steps completed before a failure."""
         rows = tf.TensorArray(tf.float64, steps, element_shape=[_ROW])
 
         def is_ok(number: tf.Tensor, made: tf.Tensor, rows: tf.TensorArray) -> tf.Tensor:
@@ -299,7 +299,7 @@ class TrainingLoop:
             logits = self.model(inputs, training=True)
             smoothing, padding = self.loss.label_smoothing, self.loss.padding_id
             sums = token_totals(labels, logits, smoothing, padding, consistency=self.consistency)
-            if self.consistency:  # the mean of both predictions
+            if self.consistency:  # the mean over both predictions
                 sums = TokenTotals(*(0.5 * each for each in sums))
             share = tf.math.divide_no_nan(sums.loss, tokens)
             if self.model.losses:  # losses of layers, such as `CoverageLoss`, are means over tokens

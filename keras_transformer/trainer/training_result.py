@@ -5,8 +5,7 @@ import json
 import pathlib
 from typing import Any
 
-from keras_transformer._utils.errors import UserError, named_file_errors
-from keras_transformer._utils.files import atomic_file
+from keras_transformer._utils.errors import UserError
 from keras_transformer.inference.evaluation import Evaluation, PoorSentence
 
 _PATHS = ("run_directory", "tensorboard", "export")
@@ -61,16 +60,15 @@ class TrainingResult:
     is_dry_run: bool = False
 
 
-def store_result(path: pathlib.Path, result: TrainingResult) -> None:
-    """Writes a `TrainingResult` atomically as JSON."""
+def result_as_json(result: TrainingResult) -> str:
+    """Returns a `TrainingResult` as JSON, which `read_result` reads."""
     content = dataclasses.asdict(result)
     content |= {name: content[name] and str(content[name]) for name in _PATHS}
-    with named_file_errors(path), atomic_file(path) as file:
-        file.write(json.dumps(content, ensure_ascii=False, indent=1) + "\n")
+    return json.dumps(content, ensure_ascii=False, indent=1) + "\n"
 
 
 def read_result(path: pathlib.Path) -> TrainingResult:
-    """Returns the `TrainingResult` that `store_result` wrote."""
+    """Returns the `TrainingResult` in a file with the text of `result_as_json`."""
     try:
         content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         content |= {name: content[name] and pathlib.Path(content[name]) for name in _PATHS}

@@ -39,7 +39,7 @@ from keras_transformer.trainer.translation_quality import TranslationQuality
 
 @dataclasses.dataclass(frozen=True)
 class TrainingJob:
-    """Everything that a training run is given; a dry run makes only `DRY_STEPS` steps."""
+    """Inputs of a training run; a dry run has only `DRY_STEPS` steps."""
 
     recipe: Recipe
     directory: RunDirectory
@@ -64,9 +64,9 @@ class TrainingRun:
 
     Keras callbacks are called by the first worker only, as `model.fit` calls them:
 
-    - Like `model.fit` with `steps_per_execution`, the compiled loop makes several steps in one
-      call, for about half a second or until a point of the training curves (`tensorboard.every`),
-      an evaluation, a checkpoint or the end of an epoch. `on_train_batch_begin` gets the index of
+    - Like `model.fit` with `steps_per_execution`, the compiled loop runs several steps in one call,
+      for about half a second or until a point of the training curves (`tensorboard.every`), an
+      evaluation, a checkpoint or the end of an epoch. `on_train_batch_begin` gets the index of
       its first step in the epoch. `on_train_batch_end` gets the index of its last step, the means
       over the epoch so far, and the "tokens_per_second" of the call.
     - `on_test_begin` and `on_test_end` surround an evaluation, which is one call without batches.
@@ -76,8 +76,8 @@ class TrainingRun:
     - `model.stop_training = True` ends the training after the current call.
 
     Args:
-        job: What the run is given.
-        callbacks: Keras callbacks beside those of the recipe.
+        job: The recipe, directory, data and other inputs of the run.
+        callbacks: Keras callbacks in addition to those of the recipe.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class TrainingRun:
         max_steps = DRY_STEPS if job.is_dry_run else None
         self.plan: TrainingPlan = TrainingPlan.for_recipe(recipe, len(data.batches), max_steps)
         self.validation: ValidationLoop | None = None
-        # Here, all workers create the same variables together, and wait for each other.
+        # In this scope, all workers create the same variables together, and wait for each other.
         with job.distribution.scope():
             self.model: keras.Model = job.parts.make_model(recipe, data.tokenizers)
             self.loop: TrainingLoop = job.parts.make_training_loop(
@@ -183,11 +183,11 @@ class TrainingRun:
 
     @property
     def is_finished(self) -> bool:
-        """True if no more steps are to be made."""
+        """True if no steps remain."""
         return self.loop.steps_done >= self.plan.total_steps or self.stopped_by is not None
 
     def run_steps(self) -> None:
-        """Makes all remaining steps; afterwards there is a checkpoint of the last one."""
+        """Runs all remaining steps, and saves a checkpoint after the last one."""
         job, plan = self.job, self.plan
         job.report.begin(self._headline(), self.loop.steps_done, plan.total_steps, plan.epoch_steps)
         self.model.stop_training = False
@@ -196,7 +196,7 @@ class TrainingRun:
         while not self.is_finished:
             if job.distribution.sum_over_workers(job.stop.signal is not None):
                 self.save(is_regular=False)
-                # A worker without a signal of its own ends like those that got one.
+                # A worker without a signal of its own ends like those that received one.
                 code = job.stop.exit_code or 143
                 raise TrainingStopped(self.loop.steps_done, code, job.is_dry_run)
             if not self._is_in_epoch:

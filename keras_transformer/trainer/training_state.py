@@ -1,4 +1,4 @@
-"""The plan of a training run, and its state beside its variables, as checkpoints store it."""
+"""The plan of a training run, and the state that checkpoints store in addition to variables."""
 
 import dataclasses
 import math
@@ -74,7 +74,7 @@ class TrainingPlan:
         return step * self.accumulate / self.epoch_batches
 
     def first_step(self, epoch: int) -> int:
-        """Returns the number of steps made when an epoch, counted from 0, begins."""
+        """Returns the number of completed steps when an epoch, counted from 0, begins."""
         return -(-epoch * self.epoch_batches // self.accumulate)
 
     def ends_epoch(self, step: int) -> bool:

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 class TranslationQuality(keras.callbacks.Callback):
     """Translates sentences after each evaluation and compares them with references.
 
-    Adds text metrics to the logs of the evaluation, for the callbacks after it in the list. The
-    logs of the epoch get them with the prefix "val_", for callbacks such as
+    The callback adds text metrics to the logs of the evaluation, for later callbacks in the list,
+    and with the prefix "val_" to the logs of the epoch, for callbacks such as
     `EarlyStopping("val_bleu", mode="max")`.
 
     Args:

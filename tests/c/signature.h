@@ -1,9 +1,9 @@
-/* Where in a loaded graph the inputs and outputs of a signature are.
+/* Finds the inputs and outputs of a signature in a loaded graph.
  *
- * Only the signature tells which tensor is its output `text`: StatefulPartitionedCall_5:1, say, and
- * the next export may number it otherwise. The C API hands signatures out as a protobuf alone, the
- * MetaGraphDef. A few fields of it are read here, too few for a protobuf library; their numbers are
- * those of TensorFlow's meta_graph.proto, which can never change.
+ * The name of the tensor of an output such as `text`, for example StatefulPartitionedCall_5:1, may
+ * differ between exports; only the signature has it. The C API returns signatures only as a
+ * protobuf, the MetaGraphDef. This file reads a few of its fields without a protobuf library; their
+ * numbers are those of TensorFlow's meta_graph.proto, which never change.
  */
 #ifndef SIGNATURE_H
 #define SIGNATURE_H

@@ -17,7 +17,7 @@ from tests.analysis.compare.made_up_runs import TOKENS_PER_STEP, write_run
 
 @pytest.fixture
 def compare(monkeypatch, tmp_path):
-    """Runs the verb with made-up runs; returns the exit code and the arguments of `compare`."""
+    """Runs the command with made-up runs; returns the exit code and arguments of `compare`."""
     monkeypatch.chdir(tmp_path)
     asked = {}
 

@@ -1,4 +1,4 @@
-"""The verb `evaluate`."""
+"""The command `keras-transformer evaluate`."""
 
 import argparse
 import dataclasses
@@ -16,6 +16,7 @@ from keras_transformer.export import TrainedModel
 from keras_transformer.export.manifest import read_manifest, write_manifest
 from keras_transformer.export.versions import resolve_version
 from keras_transformer.inference import BLEU_TOKENS, evaluate_translations
+from keras_transformer.metrics import TEXT_METRICS
 from keras_transformer.trainer import load_recipe
 from tests.export.small_export import manifest_content
 
@@ -53,6 +54,33 @@ def test_evaluate_prints_json_and_writes_translations(folder, phrases_export, ca
     assert [sentence["line"] for sentence in content["worst"]] == [3]
     answers = (folder / "answers.en").read_text().splitlines()
     assert answers == ["two red dogs", "nine gray cows", "five green birds", "three white fish"]
+
+
+def test_metrics_are_those_of_the_option_or_all(folder, phrases_export, capsys):
+    for arguments, expected in (
+        (["--metrics", "chrf", "exact_match"], ["chrf", "exact_match"]),
+        ([], sorted(TEXT_METRICS)),
+    ):
+        assert evaluate(phrases_export, "--json", *arguments) == 0
+        content = json.loads(capsys.readouterr().out)
+        assert list(content["metrics"]) == expected
+        assert set(content["signatures"]) <= set(expected)
+    assert evaluate(phrases_export, "--metrics", "bleu") == 0
+    printed = capsys.readouterr().out
+    assert "BLEU" in printed
+    assert "exact match" not in printed
+
+
+def test_unknown_metric_exits_with_2_and_lists_the_known_ones(capsys):
+    with pytest.raises(SystemExit, match="2"):
+        add_and_parse("--metrics", "blue")
+    complaint = capsys.readouterr().err
+    assert all(name in complaint for name in TEXT_METRICS)
+
+
+def test_evaluate_with_a_setting_of_sampling_is_a_mistake(folder, phrases_run, capsys):
+    assert evaluate(phrases_run, "--top-p", "0.9") == 2
+    assert "`--top-p` must be left out with the search 'beam'" in capsys.readouterr().err
 
 
 def test_evaluate_takes_all_bleu_tokens():
@@ -104,7 +132,8 @@ def test_evaluate_of_an_unfinished_run_raises_an_error(folder, capsys):
 
 def test_evaluate_prints_a_table_and_the_worst_sentences(capsys):
     hypotheses = [*REFERENCES[:2], "five green birds \x1b[31m", REFERENCES[3]]
-    evaluation = evaluate_translations(SOURCES, hypotheses, REFERENCES)
+    names = ("bleu", "chrf", "exact_match")
+    evaluation = evaluate_translations(SOURCES, hypotheses, REFERENCES, metrics=names)
     print_rendered(lambda console: draw_evaluation(console, evaluation))
     printed = capsys.readouterr().out
     assert "\x1b" not in printed

@@ -1,4 +1,4 @@
-"""The verb `export`."""
+"""The command `keras-transformer export`."""
 
 import dataclasses
 import resource

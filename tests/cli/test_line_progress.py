@@ -1,4 +1,4 @@
-"""The progress bar of the verbs that process lines."""
+"""The progress bar of the commands that process lines."""
 
 import os
 import pty

@@ -77,7 +77,7 @@ def test_user_error_is_one_line_and_exit_code_2():
 
 
 class Verb:
-    """A parser whose only verb calls a function."""
+    """A parser whose only command calls a function."""
 
     def __init__(self, function):
         self.run = lambda options: function()

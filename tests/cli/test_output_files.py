@@ -1,4 +1,4 @@
-"""Output files of the verbs, and standard output."""
+"""Output files of the commands, and standard output."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""The verb `score`."""
+"""The command `keras-transformer score`."""
 
 import json
 import math

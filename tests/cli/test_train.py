@@ -28,7 +28,7 @@ class Training:
 
 @pytest.fixture
 def train(monkeypatch, tmp_path):
-    """Returns a function that runs the verb; it returns the exit code and the `Training`."""
+    """Returns a function that runs the command and returns the exit code and the `Training`."""
     monkeypatch.chdir(tmp_path)
 
     def run(*arguments, work=lambda report: None):

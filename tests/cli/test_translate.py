@@ -1,4 +1,4 @@
-"""The verb `translate`."""
+"""The command `keras-transformer translate`."""
 
 import argparse
 import gzip
@@ -171,6 +171,7 @@ def test_attention_of_blank_translations_is_not_drawn(folder, capsys, monkeypatc
         ("--temperature 1 --seed -1", "`--seed` must be a whole number of at least 0; got -1."),
         ("--temperature 1 --seed 2147483648", "`--seed` must be below 2**31; got 2147483648."),
         ("--temperature -1", "`--temperature` must be a finite number of at least 0; got -1.0."),
+        ("--temperature 1e300", "`--temperature` must be 0, or from 0.0001 to 10000; got 1e+300."),
         ("--temperature nan", "`--temperature` must be a finite number of at least 0; got nan."),
         ("--temperature 1 --beams 2", "--temperature samples one text. Leave out --n-best"),
         ("--temperature 1 --n-best 2", "--temperature samples one text. Leave out"),
@@ -194,6 +195,33 @@ def test_translate_mistakes_are_one_line(folder, phrases_export, capsys, argumen
     assert complaint.count("\n") == 1
     assert message in complaint
     assert sorted(os.listdir(folder)) == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("--top-p 0.9", "`--top-p` must be left out with the search 'beam', which does not have"),
+        ("--top-k 5", "got 5. To sample, give a temperature: `keras-transformer translate --temp"),
+        ("--method greedy --top-k 5", "`--top-k` must be left out with the search 'greedy', "),
+        ("--temperature 1 --method greedy", "`--method` must be left out with the search 'sampl"),
+        ("--method sampling", "; got 'sampling'. Leave it out. To sample, give a temperature"),
+        ("--method sampling", "`keras-transformer translate --temperature 1`"),
+    ],
+)
+def test_search_options_that_a_run_does_not_read_are_mistakes(
+    folder, phrases_run, capsys, arguments, message
+):
+    assert translate(phrases_run, "--input", "test.de", *arguments.split()) == 2
+    printed, complaint = capsys.readouterr()
+    assert printed == ""
+    assert complaint.count("\n") == 1
+    assert message in complaint
+
+
+def test_top_k_with_a_temperature_limits_the_samples_of_a_run(folder, phrases_run, capsys):
+    options = ["--input", "test.de", "--temperature", "5", "--top-k", "1"]
+    assert translate(phrases_run, *options) == 0
+    assert capsys.readouterr().out.splitlines() == list(PAIRS.values())
 
 
 def test_translate_with_more_n_best_than_beams_exits_with_2(folder, phrases_export, capsys):

@@ -1,4 +1,4 @@
-"""The verb `verify`."""
+"""The command `keras-transformer verify`."""
 
 import json
 import os

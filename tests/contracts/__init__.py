@@ -2,5 +2,6 @@
 
 - `test_mechanisms.py`: every attention mechanism, in `MultiHeadAttention`.
 - `test_positions.py`: every position encoding.
+- `test_feed_forwards.py`: every feed-forward network.
 - `test_models.py`: every model with every mechanism and position encoding.
 """

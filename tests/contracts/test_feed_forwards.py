@@ -19,9 +19,9 @@ from tests.trainer.given_batches import VOCABULARY, GivenBatches, make_batch
 
 B, T, M, F, H = 2, 5, 8, 12, 2
 IS_TOKEN = np.array([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]], bool)
-EXPERTS = "mixture_of_experts"
+EXPERTS, SWITCH = "test_mixture_of_experts", "test_switch"
 
-every_network = pytest.mark.parametrize("name", sorted({*FEED_FORWARDS, EXPERTS}))
+every_network = pytest.mark.parametrize("name", sorted({*FEED_FORWARDS, EXPERTS, SWITCH}))
 
 
 class MixtureOfExperts(keras.layers.Layer):
@@ -59,7 +59,7 @@ class MixtureOfExperts(keras.layers.Layer):
 
     def call(self, inputs, mask=None, training=None):
         self.masks.append(mask)
-        shares = ops.softmax(ops.matmul(inputs, self.router))  # [B, T, E]
+        shares = self.shares(inputs)
         if training:
             is_token = ops.ones(ops.shape(inputs)[:2]) if mask is None else mask
             is_token = ops.cast(is_token, "float32")[..., None]
@@ -69,15 +69,35 @@ class MixtureOfExperts(keras.layers.Layer):
         outputs = [expert(inputs, training=training) for expert in self.experts]
         return ops.sum(ops.stack(outputs, axis=-1) * shares[..., None, :], axis=-1)
 
+    def shares(self, inputs):
+        """Returns the weights of the experts, `[B, T, E]`."""
+        return ops.softmax(ops.matmul(inputs, self.router))
+
     def compute_output_shape(self, inputs_shape):
         return inputs_shape
+
+
+class Switch(MixtureOfExperts):
+    """The most likely of many experts for each position.
+
+    Fedus et al. 2021, "Switch Transformers", section 2.1, without the capacity.
+    """
+
+    def __init__(self, intermediate_dim, num_experts=8, **kwargs):
+        super().__init__(intermediate_dim, num_experts=num_experts, **kwargs)
+
+    def shares(self, inputs):
+        shares = super().shares(inputs)
+        chosen = ops.one_hot(ops.argmax(shares, axis=-1), self.num_experts, dtype=shares.dtype)
+        return shares * chosen
 
 
 @pytest.fixture(scope="module", autouse=True)
 def registered_experts():
     register_feed_forward(EXPERTS)(MixtureOfExperts)
+    register_feed_forward(SWITCH)(Switch)
     yield
-    del FEED_FORWARDS[EXPERTS]
+    del FEED_FORWARDS[EXPERTS], FEED_FORWARDS[SWITCH]
 
 
 def randomized(layer, random):
@@ -132,7 +152,8 @@ def test_graph_of_unknown_shapes_gives_the_same_values(name, jit, random):
 
 @every_network
 def test_build_makes_all_weights_and_each_has_a_gradient(name, random):
-    layer, x = built(name, random), inputs_of(random)
+    # Enough positions that each expert of a sparse mixture is chosen by some of them.
+    layer, x = built(name, random), inputs_of(random, 32, 32, M)
     weights = list(layer.trainable_variables)
     with tf.GradientTape() as tape:
         loss = tf.reduce_sum(layer(x, training=True) ** 2)
@@ -154,6 +175,13 @@ def test_dropout_acts_in_training_only(name, random):
     layer, x = built(name, random, dropout=0.5), inputs_of(random)
     np.testing.assert_array_equal(layer(x), layer(x, training=False))
     assert not np.array_equal(layer(x, training=True), layer(x, training=True))
+
+
+@every_network
+def test_outputs_carry_the_mask_of_the_inputs(name, random):
+    layer, inputs = built(name, random), tf.constant(inputs_of(random))
+    inputs._keras_mask = tf.constant(IS_TOKEN)
+    np.testing.assert_array_equal(layer(inputs)._keras_mask, IS_TOKEN)
 
 
 # --- in blocks and models -------------------------------------------------------------------------

@@ -80,7 +80,7 @@ def test_many_chunks_keep_their_order(tmp_path):
 
 
 def test_other_corpus_tokenizer_or_text_gives_other_cache(tmp_path, pairs):
-    class OtherBytes(ByteTokenizer, registered_name="other_bytes_of_a_test"):
+    class OtherBytes(ByteTokenizer, registered_name="test_other_bytes"):
         hash = "other"
 
     corpus, tokenizer = MemoryCorpus(pairs), ByteTokenizer()
@@ -170,7 +170,7 @@ def test_corpus_that_changes_meanwhile_raises(tmp_path, pairs):
     [(-101, "got ids from 0 to 21 with padding"), (200, "got ids from 301 to 322")],
 )
 def test_ids_outside_vocabulary_raise(tmp_path, shift, message):
-    class WrongBytes(ByteTokenizer, registered_name=f"wrong_bytes_of_a_test_{shift}"):
+    class WrongBytes(ByteTokenizer, registered_name=f"test_wrong_bytes_{shift}"):
         def tokenize(self, strings):
             return super().tokenize(strings) + shift
 

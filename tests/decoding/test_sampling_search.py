@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 
 from keras_transformer.decoding import GreedySearch, SamplingSearch
+from keras_transformer.decoding.constraints import MINUS_INFINITY
 from tests.decoding import reference
 from tests.decoding.agreement import (
     assert_follows,
@@ -188,3 +189,14 @@ def test_sampling_of_prompts_follows_constraints():
     found = search(PromptModel(TABLES), prefix=padded, seed=2)
     rules_of_rows = [Rules(prefix=prompt, maximum=5) for prompt in prompts]
     assert_follows(found, [row_model(TABLES)] * 3, rules_of_rows, 0.6)
+
+
+@pytest.mark.parametrize("temperature", [1e-40, 1e-20, 1e4, 1e30])
+def test_extreme_temperatures_in_a_graph_never_draw_forbidden_tokens(temperature):
+    allowed = [3, 4]
+    scores = np.full((200, 8), MINUS_INFINITY, np.float32)
+    scores[:, allowed] = [-100.0, -101.0]
+    search = SamplingSearch(temperature=tf.constant(temperature))
+    seed = (tf.constant(7, tf.int64), tf.range(200))
+    drawn = search._draw(tf.constant(scores), tf.constant(1), seed)
+    assert set(drawn.numpy()) <= set(allowed)

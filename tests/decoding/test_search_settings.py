@@ -2,6 +2,7 @@
 
 import argparse
 import dataclasses
+import inspect
 import subprocess
 import sys
 
@@ -25,6 +26,7 @@ from keras_transformer.decoding import (
     registered_searches,
 )
 from keras_transformer.text import SpecialIds
+from tests.mistakes import assert_mistake
 
 
 @pytest.mark.parametrize(
@@ -82,13 +84,20 @@ def test_every_setting_reaches_the_search():
         ),
         "constraints": (NoRepeatNgram(3), RepetitionPenalty(1.2), ForbiddenTokens([1])),
     }
-    assert settings.make() == BeamSearch(beams=3, coverage_penalty=0.2, **shared)
-    assert settings.make_sampling() == SamplingSearch(top_k=7, top_p=0.9, **shared)
-    assert all(
-        getattr(settings, field.name) != field.default
+    beam = BeamSearch(beams=3, coverage_penalty=0.2, **shared)
+    sampling = SamplingSearch(top_k=7, top_p=0.9, **shared)
+    assert dataclasses.replace(settings, top_k=None, top_p=None).make() == beam
+    assert settings.make_sampling() == sampling
+    assert settings.make_both() == (beam, sampling)
+    # All others reach a search as its setting of the same name.
+    defaults = {
+        field.name
         for field in dataclasses.fields(settings)
-        if field.name != "method"
-    )
+        if getattr(settings, field.name) == field.default
+    }
+    kinds = [type(get_search(name)) for name in registered_searches()]
+    own = {field.name for kind in kinds for field in dataclasses.fields(kind)}
+    assert defaults - {"method"} <= own
 
 
 @pytest.mark.parametrize(
@@ -165,8 +174,81 @@ def test_forbidden_end_id_is_refused():
 
 
 def test_setting_of_another_method_is_refused():
-    with pytest.raises(ArgumentError, match=r"`beams` .*'greedy'; got 8"):
-        SearchSettings(method="greedy", beams=8).make()
+    for make in (SearchSettings.make, SearchSettings.make_both):
+        with pytest.raises(ArgumentError) as raised:
+            make(SearchSettings(method="greedy", beams=8))
+        assert_mistake(raised.value, key="beams", expected="'greedy'", got=8, fix="'beam'")
+    assert SearchSettings(method="greedy", beams=4).make() == GreedySearch()  # the default
+
+
+@pytest.mark.parametrize("method", ["beam", "greedy"])
+@pytest.mark.parametrize(("name", "value"), [("top_k", 5), ("top_p", 0.9)])
+def test_setting_of_sampling_is_refused_by_a_search_and_accepted_beside_it(method, name, value):
+    settings = SearchSettings(method=method, **{name: value})
+    for function in (settings.make, settings.require_used, lambda: get_search(settings)):
+        with pytest.raises(ArgumentError) as raised:
+            function()
+        fix = "--temperature 1"
+        assert_mistake(raised.value, fix, key=name, expected=f"'{method}'", got=value)
+    settings.require_used([name], is_sampling=True)
+    assert getattr(settings.make_both()[1], name) == value
+    assert getattr(SearchSettings(method="sampling", **{name: value}).make(), name) == value
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("beams", 8), ("coverage_penalty", 0.2), ("method", "greedy")]
+)
+def test_setting_of_a_search_is_refused_with_a_temperature(name, value):
+    settings = SearchSettings(**{name: value})
+    with pytest.raises(ArgumentError) as raised:
+        settings.require_used([name], is_sampling=True)
+    assert_mistake(
+        raised.value, key=name, expected="'sampling'", got=value, fix="leave out the temperature"
+    )
+    settings.require_used(["length_penalty"], is_sampling=True)  # those of a recipe are accepted
+
+
+def test_search_of_an_export_must_be_deterministic():
+    with pytest.raises(ArgumentError) as raised:
+        SearchSettings(method="sampling").make_both()
+    assert_mistake(
+        raised.value, "--temperature", "'beam'", key="method", expected="'greedy'", got="sampling"
+    )
+
+
+@pytest.mark.parametrize(
+    ("entry", "got"),
+    [
+        ("", "no description"),
+        ("test_setting: Smallest probability", "Smallest probability"),
+        ("test_setting: Smallest probability.", "Smallest probability."),
+        ("test_setting: Smallest probability; default 0.", "Smallest probability; default 0."),
+    ],
+)
+def test_setting_without_a_description_in_the_docstring_is_named(entry, got):
+    @dataclasses.dataclass(frozen=True, kw_only=True)
+    class More(SearchSettings):
+        test_setting: float = 0.0
+
+    before = f"    {entry}\n" if entry else ""
+    docstring = inspect.getdoc(SearchSettings)
+    More.__doc__ = docstring.replace("    beams:", f"{before}    beams:")
+    with pytest.raises(ArgumentError) as raised:
+        More.descriptions()
+    assert_mistake(raised.value, "`test_setting: Text. Default: text.`", "More", key="test_setting")
+
+
+def test_setting_of_a_type_without_an_option_is_named(monkeypatch):
+    @dataclasses.dataclass(frozen=True, kw_only=True)
+    class More(SearchSettings):
+        test_flag: bool = False
+
+    added = "    test_flag: Whether. Default: no.\n    beams:"
+    More.__doc__ = inspect.getdoc(SearchSettings).replace("    beams:", added)
+    monkeypatch.setattr("keras_transformer.cli.shared.SearchSettings", More)
+    with pytest.raises(ArgumentError) as raised:
+        add_search_options(argparse.ArgumentParser())
+    assert_mistake(raised.value, key="test_flag", expected="int", got=bool)
 
 
 # --- searches by name -----------------------------------------------------------------------------
@@ -192,7 +274,7 @@ def test_get_search_of_object_returns_it():
 @pytest.mark.parametrize(
     ("search", "settings", "facts"),
     [
-        ("beem", {}, r"'beam', 'greedy', 'sampling'.*'beem'.*'beam'\?"),
+        ("beem", {}, r"'beam'.*'greedy'.*'sampling'.*'beem'.*'beam'\?"),
         ("greedy", {"beams": 2}, "greedy search.*length_penalty.*'beams'"),
         ("sampling", {"temprature": 2}, r"sampling search.*'temprature'.*'temperature'\?"),
         ("beam", {"lengths": LengthLimits(), "max_length": 3}, "`lengths` or max_length"),
@@ -207,19 +289,19 @@ def test_get_search_refuses_wrong_names_and_settings(search, settings, facts):
 
 
 def test_registered_search_is_found_by_name():
-    @register_search("always-greedy")
+    @register_search("test_greedy")
     @dataclasses.dataclass(frozen=True, kw_only=True)
     class AlwaysGreedy(GreedySearch):
         """Search of the test."""
 
     try:
-        assert "always-greedy" in registered_searches()
-        assert get_search("always-greedy", max_length=3) == AlwaysGreedy(
+        assert "test_greedy" in registered_searches()
+        assert get_search("test_greedy", max_length=3) == AlwaysGreedy(
             lengths=LengthLimits(maximum=3)
         )
-        assert isinstance(SearchSettings(method="always-greedy").make(), AlwaysGreedy)
+        assert isinstance(SearchSettings(method="test_greedy").make(), AlwaysGreedy)
     finally:
-        del SEARCHES["always-greedy"]
+        del SEARCHES["test_greedy"]
 
 
 def test_every_file_of_a_search_registers_its_name():

@@ -75,8 +75,8 @@ class TableModel:
 
     Args:
         tables: `Tables` of arrays or tensors.
-        shares_memory: Whether what comes from the source is in the state's "memory", once for each
-            source, or is repeated for each hypothesis.
+        shares_memory: Whether values of the source are in the state's "memory", once for each
+            source, or are repeated for each hypothesis.
         position_limit: Maximum number of tokens that it can read, or None.
         special: Special ids. By default the model does not have the attribute `special_ids`.
     """

@@ -20,7 +20,7 @@ TARGETS = tf.TensorSpec([None], tf.string, name="target")
 
 
 class SmallModel(tf.Module):
-    """A module with all six signatures and one variable of `rows` rows."""
+    """A module with the signatures that every export has, and one variable of `rows` rows."""
 
     def __init__(self, rows=4):
         super().__init__()
@@ -73,6 +73,7 @@ class SmallModel(tf.Module):
         return {"embedding": tf.gather(self.embedding, self.rows_of(text))}
 
 
+# The contract of every export of a model that writes text; a newer one may have more.
 NAMES = ("serving_default", "n_best", "sample", "score", "attention", "encode")
 INPUTS = {
     "serving_default": {"text": ["guten", "", "grüße"]},

@@ -1,4 +1,4 @@
-"""Export into a version directory: complete and verified, or not there."""
+"""Export into a version directory, which is complete and verified, or does not exist."""
 
 import json
 import resource
@@ -48,7 +48,7 @@ def attributes(directory):
 
 def test_export_gives_the_answers_of_the_model_in_memory(functions, phrases_export):
     export = load(phrases_export)
-    assert set(export.signatures) == SIGNATURES
+    assert set(export.signatures) >= SIGNATURES
     mine = functions["n_best"](text=tf.constant(TEXTS))
     theirs = export.signatures["n_best"](text=tf.constant(TEXTS))
     assert mine["text"].numpy().tolist() == theirs["text"].numpy().tolist()
@@ -71,7 +71,7 @@ def test_export_directory_holds_version_manifest_and_warmup(phrases_export):
     assert manifest["search"]["lengths"]["maximum"] == 40
     assert manifest["limits"]["tokens"] == 64
     assert manifest["tokenizers"]["source"]["kind"] == "sentencepiece"
-    assert {pair["signature"] for pair in manifest["golden"]} == SIGNATURES
+    assert {pair["signature"] for pair in manifest["golden"]} >= SIGNATURES
     texts = manifest["golden"][0]["outputs"]["text"]
     assert "two red dogs" in texts
     assert not manifest["xla"]
@@ -149,7 +149,8 @@ def test_export_of_a_run_directory_takes_the_next_version_and_never_overwrites(e
     with pytest.raises(UserError, match="exists already"):
         export_model(encoder, directory, version=4)
     run, export = load(tmp_path / "run"), load(directory)
-    assert run.offers == export.offers == ("embed", "classify")
+    assert run.offers == export.offers
+    assert {"embed", "classify"} <= set(run.offers)
     for expected, found in zip(run.classify(TEXTS), export.classify(TEXTS), strict=True):
         assert found.label in ("no", "yes")
         np.testing.assert_allclose(found.probabilities, expected.probabilities, atol=0.02)
@@ -198,7 +199,7 @@ def test_export_with_unknown_weights_raises_an_error(encoder, tmp_path, weights)
 
 
 def test_export_in_a_registered_format_writes_its_files(encoder, tmp_path):
-    @register_export_format("note")
+    @register_export_format("test_note")
     class Note(ExportFormat):
         def __init__(self, trained, *, text):
             super().__init__(trained)
@@ -208,13 +209,13 @@ def test_export_in_a_registered_format_writes_its_files(encoder, tmp_path):
             (directory / "note.txt").write_text(f"{name} {version}: {self.text}")
 
     try:
-        path = export_model(encoder, tmp_path / "encoder", "note", text="hello")
+        path = export_model(encoder, tmp_path / "encoder", "test_note", text="hello")
         assert (path / "note.txt").read_text() == "encoder 1: hello"
         with pytest.raises(TypeError, match="weights"):
-            export_model(encoder, tmp_path / "other", "note", weights="float16")
+            export_model(encoder, tmp_path / "other", "test_note", weights="float16")
         assert not (tmp_path / "other").exists()
     finally:
-        del FORMATS["note"]
+        del FORMATS["test_note"]
 
 
 def test_export_in_an_unknown_format_lists_the_known_ones(encoder, tmp_path):

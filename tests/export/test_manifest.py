@@ -1,4 +1,4 @@
-"""The manifest: written, read, and every change of it and of the files that it lists."""
+"""The manifest: writing, reading, and detection of changes of it and of the files that it lists."""
 
 import hashlib
 import json

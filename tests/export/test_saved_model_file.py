@@ -1,4 +1,4 @@
-"""`saved_model.pb` and the weights beside it: read, or refused in one line, whatever the bytes."""
+"""`saved_model.pb` and the weights with any bytes: they are read, or refused in one line."""
 
 import os
 import shutil
@@ -169,7 +169,7 @@ def test_check_variables_without_files_raises_an_error(export, name):
 
 @pytest.mark.parametrize("name", [INDEX, DATA])
 def test_check_variables_of_damaged_files_passes_or_reports_one_line(export, name):
-    """What cannot be told without reading the weights, the sha256 of the manifest tells."""
+    """Damage that shows only when weights are read is left to the sha256 of the manifest."""
     meta_graph, path = read_meta_graph(export), export / name
     content = path.read_bytes()
     messages = []

@@ -1,4 +1,4 @@
-"""Special ids other than 0 to 3 travel from tokenizer and model to search and export."""
+"""Special ids other than 0 to 3, from tokenizer and model to search and export."""
 
 import numpy as np
 import pytest

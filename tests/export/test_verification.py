@@ -131,7 +131,7 @@ def test_verify_detects_weights_of_another_model(export, other_export):
 
 
 def test_verify_of_an_incomplete_copy_raises_an_error(written_export, tmp_path):
-    """Whatever the order of copying, until the last file is complete."""
+    """In any order of copying, until the last file is complete."""
     copy = tmp_path / "small" / "1"
     files = [path for path in sorted(written_export.rglob("*")) if path.is_file()]
     for order in (files, files[::-1]):

@@ -155,7 +155,7 @@ def test_next_version_is_one_more_than_the_highest(tmp_path):
     for name in ("2", "07", "latest", "99a"):
         make_version(tmp_path, name)
     assert next_version(tmp_path) == 8
-    # A name that is taken, by whatever, is taken.
+    # A file or directory of any kind occupies its number.
     (tmp_path / "12").write_text("a file")
     assert next_version(str(tmp_path)) == 13
 

@@ -37,7 +37,7 @@ class ShoutingModel(TextModel):
         return answers(texts, [score_of(line) for line in texts])
 
     def _n_best(self, text):
-        """Returns the line in upper case and the line itself; the third place is empty."""
+        """Returns the line in upper case and the line itself; the third hypothesis is missing."""
         lines = strings(text)
         texts = [[shout(line), line, ""] for line in lines]
         scores = [[score_of(line), score_of(line) - 1, -np.inf] for line in lines]

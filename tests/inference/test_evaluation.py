@@ -92,10 +92,10 @@ def test_registered_metric_is_evaluated_and_printed(monkeypatch):
         def compute(self, hypotheses, references):
             return float(sum(map(len, references)) - sum(map(len, hypotheses)))
 
-    monkeypatch.setitem(TEXT_METRICS, "shorter", Shorter())
+    monkeypatch.setitem(TEXT_METRICS, "test_shorter", Shorter())
     evaluation = evaluate_translations(["a"], ["abc"], ["abcdef"])
-    assert evaluation.metrics["shorter"] == 3.0
-    assert "shorter" not in evaluation.signatures
+    assert evaluation.metrics["test_shorter"] == 3.0
+    assert "test_shorter" not in evaluation.signatures
     printed = render(lambda console: draw_evaluation(console, evaluation))
     assert re.search(r"shorter by +3\.00", printed)
 

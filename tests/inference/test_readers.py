@@ -69,7 +69,7 @@ def test_line_reader_of_other_files_raises_an_error(write, content, message, enc
 
 
 def test_line_reader_of_a_nul_byte_raises_an_error(write):
-    # UTF-16 without a mark that has too few of them to be told from UTF-8 at once.
+    # UTF-16 without a byte order mark; too few NUL bytes to recognize the encoding at once.
     path = write("你好\n".encode("utf-16-le"))
     message = f"{path}:2:1: a NUL byte"
     with pytest.raises(UserError, match=re.escape(message)):
@@ -85,7 +85,7 @@ def test_line_reader_names_or_replaces_invalid_utf8(write):
         read(path)
     with LineReader(path, encoding_errors="replace") as lines:
         assert list(lines) == ["one", "grün \ufffd", "three \ufffd \ufffd"]
-        # The last one stands in the file itself.
+        # The last U+FFFD is in the file itself.
         assert lines.replaced == 2
 
 
@@ -278,7 +278,7 @@ def test_line_reader_of_unreadable_input_raises_an_error(tmp_path, standard_inpu
     assert str(caught.value) == (
         "standard input: cannot be read: Is a directory. Give a file with `input`."
     )
-    # What Python does when it is started with `<&-`.
+    # As Python does when it is started with `<&-`.
     monkeypatch.setattr(sys, "stdin", None)
     with pytest.raises(UserError) as caught:
         LineReader()

@@ -50,7 +50,7 @@ def test_translate_lines_with_n_best_begins_with_the_best(text_model, translatio
 def test_score_pairs_agrees_with_the_score_of_the_search(text_model, translations):
     scored = score_pairs(text_model, SOURCES, [each.text for each in translations])
     for translation, score in zip(translations, scored, strict=True):
-        # Of a text that has several spellings, another one may be scored, which is less likely.
+        # A text may have several tokenizations; the scored one may be less likely than that found.
         normalized = score.log_probability / ((5 + score.tokens) / 6) ** 0.6
         assert normalized <= translation.scores[0] + 1e-3
         assert score.perplexity == pytest.approx(math.exp(-score.log_probability / score.tokens))
@@ -85,7 +85,7 @@ def test_align_covers_the_tokens_of_each_sentence(text_model):
             (reference, alignment.target_tokens),
         ):
             assert "".join(tokens).replace("▁", " ").strip() == text + "<end>"
-        # What a token attends to adds up to everything there is.
+        # The attention weights of each target token sum to 1.
         assert alignment.weights.sum(axis=1) == pytest.approx(1.0, abs=1e-3)
 
 
@@ -106,7 +106,7 @@ def test_save_attention_of_a_language_model_shows_the_prompt_once(language_model
     save_attention(tmp_path / "story.html", language_model, translations)
     page = (tmp_path / "story.html").read_text(encoding="utf-8")
     head = page[page.index("<thead>") : page.index("</thead>")]
-    # The line once, behind the start: not before itself again.
+    # The columns are the start token and the prompt, which occurs only once.
     letters = "".join(f"<th>{token}</th>" for token in ("E", "s", "&lt;0x20&gt;", "w", "a", "r"))
     assert head.startswith(f"<thead><tr><th></th><th><i>&lt;start&gt;</i></th>{letters}")
     assert head.count(letters) == 1

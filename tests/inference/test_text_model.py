@@ -13,6 +13,7 @@ from keras_transformer.text import ByteTokenizer
 from tests import phrases
 from tests.inference.shouting_model import ShoutingModel
 from tests.inference.small_language_model import save_language_model
+from tests.mistakes import assert_mistake
 
 SOURCES = ["zwei rote Hunde", "drei blaue Katzen"]
 TARGETS = ["two red dogs", "three blue cats"]
@@ -40,7 +41,8 @@ def model(request):
 
 
 def test_run_and_export_answer_every_method_alike(run, export):
-    assert run.offers == export.offers == METHODS
+    assert run.offers == export.offers
+    assert set(METHODS) <= set(run.offers)
     assert run.translate(SOURCES) == export.translate(SOURCES) == TARGETS
     assert run.generate(SOURCES) == TARGETS
     for one, other in zip(run.score(SOURCES, TARGETS), export.score(SOURCES, TARGETS), strict=True):
@@ -127,6 +129,30 @@ def test_top_k_of_a_run_limits_its_samples(run):
     assert run.translate(SOURCES, temperature=5.0) != TARGETS
 
 
+@pytest.mark.parametrize(
+    ("settings", "key", "facts"),
+    [
+        ({"top_p": 0.9}, "top_p", ["'beam'", "got 0.9", "`temperature=1`"]),
+        ({"top_k": 3, "method": "greedy"}, "top_k", ["'greedy'", "got 3", "`temperature=1`"]),
+        ({"temperature": 1.0, "beams": 8}, "beams", ["'sampling'", "got 8", "temperature"]),
+        ({"temperature": 1.0, "method": "greedy"}, "method", ["'sampling'", "got 'greedy'"]),
+        ({"method": "sampling"}, "method", ["'beam'", "'greedy'", "got 'sampling'"]),
+    ],
+    ids=str,
+)
+def test_search_settings_that_a_call_does_not_read_raise_an_error(run, settings, key, facts):
+    with pytest.raises(UserError) as caught:
+        run.translate(SOURCES, **settings)
+    assert_mistake(caught.value, *facts, key=key)
+    assert run.translate(SOURCES, top_p=None, max_length=20) == TARGETS
+
+
+def test_n_best_with_a_setting_of_sampling_raises_an_error(run):
+    with pytest.raises(UserError) as caught:
+        run.n_best(SOURCES, 2, top_k=3)
+    assert_mistake(caught.value, "'beam'", key="top_k", got=3)
+
+
 def test_attention_without_targets_uses_the_translation(export):
     alignment = export.attention(SOURCES[0])
     assert alignment.target == TARGETS[0]
@@ -149,7 +175,7 @@ def test_pairs_of_different_numbers_raise_an_error(export):
 
 
 def test_language_model_generates_and_scores_without_sources(story):
-    assert story.offers == tuple(name for name in METHODS if name != "translate")
+    assert set(METHODS) - set(story.offers) == {"translate"}
     (text,) = story.generate(["Es war"], beams=1, max_length=3)
     assert text.startswith("Es war")
     assert story.score("Es war").log_probability == story.score("", "Es war").log_probability
@@ -163,7 +189,8 @@ def test_encoder_embeds_and_classifies(tmp_path):
     encoder = TextEncoder.from_size("tiny", num_layers=1, num_classes=2, **phrases.SMALL)
     TrainedModel(encoder, ByteTokenizer(), labels=("no", "yes")).save(tmp_path)
     model = load(tmp_path)
-    assert model.offers == ("embed", "classify")
+    assert {"embed", "classify"} <= set(model.offers)
+    assert not {"translate", "generate"} & set(model.offers)
     found = model.classify("good")
     assert isinstance(found, Classification)
     assert found.label == ("no", "yes")[np.argmax(found.probabilities)]

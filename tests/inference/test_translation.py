@@ -1,8 +1,9 @@
-"""Lines through a model: one result each, in order, as soon as it is available."""
+"""Processing of lines by a model: one result per line, in order, as soon as it is available."""
 
 import itertools
 
 import pytest
+import tensorflow as tf
 
 from keras_transformer._utils.errors import UserError
 from keras_transformer.inference import translate_lines
@@ -93,6 +94,8 @@ def test_translation_replaces_invalid_utf8(model):
         ({"n_best": 0}, "`n_best` must be a whole number of at least 1; got 0."),
         ({"window": 0}, "`window` must be a whole number of at least 1; got 0."),
         ({"temperature": -1.0}, "`temperature` must be a finite number of at least 0; got -1.0."),
+        ({"temperature": 1e300}, "`temperature` must be 0, or from 0.0001 to 10000; got 1e+300."),
+        ({"temperature": 1e-9}, "`temperature` must be 0, or from 0.0001 to 10000; got 1e-09."),
         ({"temperature": 1.0, "seed": -1}, "`seed` must be a whole number of at least 0; got -1."),
         ({"temperature": 1.0, "seed": 2**31}, "`seed` must be below 2**31; got 2147483648."),
         (
@@ -113,3 +116,43 @@ def test_translate_lines_of_an_encoder_raises_an_error():
     assert str(caught.value) == (
         "sentiment: a TextEncoder does not offer `generate`; it offers embed, classify."
     )
+
+
+LARGE = {
+    "serving_default": lambda model, lines: list(translate_lines(model, lines)),
+    "n_best": lambda model, lines: list(translate_lines(model, lines, n_best=2)),
+    "sample": lambda model, lines: list(translate_lines(model, lines, temperature=1)),
+    "score": lambda model, lines: model.score(lines, lines),
+    "attention": lambda model, lines: model.attention(lines, lines),
+}
+
+
+@pytest.mark.parametrize("name", LARGE)
+@pytest.mark.parametrize("change", [2, 0], ids=["twice as many", "none"])
+def test_other_numbers_of_rows_than_lines_are_an_error(model, name, change):
+    function = model.signatures[name]
+
+    def wrong(**inputs):
+        return {key: tf.repeat(value, change, axis=0) for key, value in function(**inputs).items()}
+
+    model.signatures[name] = wrong
+    with pytest.raises(UserError) as caught:
+        LARGE[name](model, ["a", "b", "c"])
+    assert f"shouting: the signature '{name}' must give one row of " in str(caught.value)
+    assert "for 3 texts" in str(caught.value)
+
+
+@pytest.mark.parametrize(("method", "name"), [("embed", "encode"), ("classify", "classify")])
+def test_other_numbers_of_vectors_than_texts_are_an_error(method, name):
+    model = ShoutingModel("TextEncoder")
+    function = model.signatures[name]
+    model.signatures[name] = lambda text: {
+        key: tf.repeat(value, 2, axis=0) for key, value in function(text=text).items()
+    }
+    with pytest.raises(UserError, match="for 2 texts"):
+        getattr(model, method)(["a", "b"])
+
+
+def test_lone_surrogates_are_an_error(model):
+    with pytest.raises(UserError, match=r"U\+D800"):
+        list(translate_lines(model, ["fine", "\ud800"]))

@@ -252,4 +252,4 @@ def test_changed_logits_have_no_projection():
         assert LogitProjection.of(logits) is None
         return TokenCrossEntropy()(labels, logits)
 
-    assert loss(100.0) < loss(1.0)  # flat logits cost log V and no more
+    assert loss(100.0) < loss(1.0)  # the loss of flat logits is log V

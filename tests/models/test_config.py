@@ -4,12 +4,16 @@ import dataclasses
 
 import pytest
 
+from keras_transformer._utils.checks import require_positive_integer
+from keras_transformer._utils.errors import ArgumentError
+from keras_transformer.layers import FEED_FORWARDS, FeedForward
 from keras_transformer.models import (
     SIZES,
     LanguageModelConfig,
     TextEncoderConfig,
     TransformerConfig,
 )
+from tests.mistakes import assert_mistake
 
 every_config = pytest.mark.parametrize(
     "config_class", [TransformerConfig, LanguageModelConfig, TextEncoderConfig]
@@ -119,6 +123,8 @@ def test_configs_are_frozen():
         ),
         ({"positions": "sinusoid"}, "`positions` must be one of .* Did you mean 'sinusoidal'?"),
         ({"activation": "swisch"}, "Did you mean 'swish'?"),
+        ({"feed_forward_options": {"factor": 2}}, "`feed_forward_options`.*'dense'.*factor"),
+        ({"feed_forward_options": {"dropout": 0.5}}, "`feed_forward_options`.*'dense'.*dropout"),
         ({"normalize_first": "pre"}, "`normalize_first` must be True or False; got 'pre'"),
         ({"epsilon": float("inf")}, "`epsilon` must be a finite number above 0; got inf"),
         ({"use_bias": "no"}, "`use_bias` must be True or False; got 'no'"),
@@ -169,3 +175,20 @@ def test_unknown_options_of_a_mechanism_are_named():
         TransformerConfig(
             vocabulary_size=10, attention="shaw", attention_options={"max_distence": 8}
         )
+
+
+def test_value_of_an_option_of_a_feed_forward_network_is_checked_by_its_key(monkeypatch):
+    class Wide(FeedForward):
+        def __init__(self, intermediate_dim, factor=1, **kwargs):
+            super().__init__(
+                intermediate_dim * require_positive_integer("factor", factor), **kwargs
+            )
+
+    monkeypatch.setitem(FEED_FORWARDS, "test_wide", Wide)
+    settings = {"vocabulary_size": 10, "feed_forward": "test_wide"}
+    with pytest.raises(ArgumentError) as raised:
+        LanguageModelConfig(**settings, feed_forward_options={"factor": 0})
+    assert_mistake(raised.value, key="feed_forward_options.factor", got=0)
+    options = {"factor": 2}
+    config = LanguageModelConfig(**settings, feed_forward_options=options)
+    assert config.feed_forward_options == options

@@ -28,7 +28,7 @@ OWN_SIZES = {
     ConvolutionalSeq2Seq: {},
 }
 LENGTH = 4
-# So many that the model learns to copy before it learns each token.
+# Large enough that the model learns to copy before it learns each token.
 SEEN, UNSEEN = (5, 700), (700, 1000)
 
 

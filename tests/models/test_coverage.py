@@ -1,4 +1,4 @@
-"""Coverage, as an input of the attention and as a loss, makes attention repeat itself less."""
+"""Coverage, as an input of the attention and as a loss, reduces repeated attention."""
 
 import keras
 import numpy as np
@@ -32,7 +32,7 @@ def trained(**settings):
 
 
 def repeated_attention(model):
-    """The share of a token's attention that goes where attention has been: `Σ min(a, c)`."""
+    """Returns the share of attention to positions that had attention before: `Σ min(a, c)`."""
     inputs, _ = pairs(200, seed=2)
     attention = model.alignment(**inputs).numpy()  # [B, T, S]
     before = np.cumsum(attention, axis=1) - attention

@@ -76,5 +76,5 @@ def test_model_learns_the_task_if_its_tree_positions_determine_the_answer(
     model.fit(read(inputs), labels, batch_size=BATCH, verbose=0, shuffle=False)
     inputs, labels = examples(task, 400, seed=2)
     right = np.mean(model(read(inputs)).numpy().argmax(-1) == labels)
-    # A model that cannot tell guesses one of three words.
+    # A model without these tree positions guesses one of three words.
     assert right > 0.95 if is_learned else right < 0.5

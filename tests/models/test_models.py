@@ -41,7 +41,7 @@ SMALL = {
 def test_parameter_counts_agree_with_the_paper(size, published):
     """Vaswani et al. 2017, table 3, with the shared vocabulary of about 37,000 of section 5.1.
 
-    The blocks of a stack are alike: one of each is made in place of six.
+    The blocks of a stack have the same size, so one block is built instead of six.
     """
     one_block = {"num_encoder_layers": 1, "num_decoder_layers": 1}
     model = Transformer.from_size(size, vocabulary_size=37_000, **one_block)
@@ -343,8 +343,8 @@ def test_feed_forward_of_a_model_is_a_registered_name_with_options(monkeypatch):
         def __init__(self, intermediate_dim, divisor, **kwargs):
             super().__init__(intermediate_dim // divisor, **kwargs)
 
-    monkeypatch.setitem(FEED_FORWARDS, "narrow", Narrow)
-    options = {"feed_forward": "narrow", "feed_forward_options": {"divisor": 4}}
+    monkeypatch.setitem(FEED_FORWARDS, "test_narrow", Narrow)
+    options = {"feed_forward": "test_narrow", "feed_forward_options": {"divisor": 4}}
     model = LanguageModel(**SMALL, num_layers=2, **options)
     assert {block.feed_forward.intermediate_dim for block in model.decoder.blocks} == {6}
     again = LanguageModel.from_config(model.get_config())

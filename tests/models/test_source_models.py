@@ -48,7 +48,7 @@ def test_each_config_class_has_its_own_sizes(config_class):
 @pytest.mark.parametrize(
     ("config_class", "settings", "message"),
     [
-        (RecurrentSeq2SeqConfig, {"cell": "rnn"}, "`cell` must be one of 'gru', 'lstm'; got 'rnn'"),
+        (RecurrentSeq2SeqConfig, {"cell": "no_such"}, "`cell` must be one of .*'gru'.*'lstm'"),
         (
             RecurrentSeq2SeqConfig,
             {"hidden_dim": 9},
@@ -67,7 +67,7 @@ def test_each_config_class_has_its_own_sizes(config_class):
         (
             RecurrentSeq2SeqConfig,
             {"attention": "location_based", "coverage_attention": True},
-            "`attention`.* 'location_based' cannot .*coverage.* Use one of 'additive'",
+            "`attention`.* 'location_based' cannot .*coverage.* Use one of .*'additive'",
         ),
         (
             RecurrentSeq2SeqConfig,
@@ -75,7 +75,7 @@ def test_each_config_class_has_its_own_sizes(config_class):
             "`coverage_attention` must be True or False; got 'yes'",
         ),
         (ConvolutionalSeq2SeqConfig, {"kernel_size": 0}, "`kernel_size` must be a whole number"),
-        (ConvolutionalSeq2SeqConfig, {"positions": "auto"}, "`positions` must be one of 'learned'"),
+        (ConvolutionalSeq2SeqConfig, {"positions": "auto"}, "`positions` must be .*'learned'"),
         (
             ConvolutionalSeq2SeqConfig,
             {"target_vocabulary_size": 9},

@@ -57,7 +57,7 @@ def test_tree_positions_decide_the_parts_of_the_encoder(kind, has_depths, encode
         for block in (model.encoder.blocks[0], model.decoder.blocks[0])
     ]
     assert names == [encoder or "rotary", "rotary"]
-    # Rotary tells positions apart by itself, structural does not.
+    # Rotary attention encodes positions; structural attention does not.
     assert (model.encoder.positions is not None) == (encoder is not None)
 
 
@@ -78,7 +78,7 @@ def test_relative_tree_positions_choose_a_mechanism_that_reads_relations():
 def test_settings_that_exclude_each_other_are_named():
     with pytest.raises(ValueError, match=r"`tree_positions` must be one of .*'both'.*; got True"):
         TransformerConfig(**SMALL, tree_positions=True)
-    message = "`encoder_attention`.*'rotary' cannot read relations.* Use one of 'structural'"
+    message = "`encoder_attention`.*'rotary' cannot read relations.* Use one of .*'structural'"
     with pytest.raises(ValueError, match=message):
         TransformerConfig(**SMALL, tree_positions="relative", encoder_attention="rotary")
     with pytest.raises(ValueError, match="`encoder_attention_options` must be empty"):

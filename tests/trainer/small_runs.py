@@ -1,4 +1,4 @@
-"""Trainings that take a second, which tests interrupt, and everything that they leave."""
+"""Short trainings that tests interrupt, and comparison of everything that they leave."""
 
 import json
 import signal
@@ -98,9 +98,10 @@ class Spy(TrainingReport):
 class SharedParts(TrainingParts):
     """Parts of trainings that reuse compiled models, and make one step per call.
 
-    Tracing a model takes seconds, a dozen steps of it none: recipes with the same model share one.
-    Each training gets it with the values of a fresh one, including those of the optimizer and the
-    random generators. (test_killed.py uses new processes, which share nothing.)
+    Tracing a model takes seconds, whereas a dozen steps take almost no time, so recipes with the
+    same model share one. Each training gets this model with the initial values of all variables,
+    including those of the optimizer and the random generators. (test_killed.py uses new processes,
+    which share nothing.)
     """
 
     call_seconds = 0.0
@@ -198,7 +199,7 @@ def left_by(run):
 
 
 def require_same(run, expected):
-    """Raises if a run has left anything else than another one, of which `left_by` was taken."""
+    """Raises if `left_by(run)` differs from `expected`, the result of `left_by` for another run."""
     found = left_by(run)
     differences = [
         f"{name}: {_brief(found[name])} instead of {_brief(expected[name])}"

@@ -60,7 +60,7 @@ def test_damaged_checkpoint_is_renamed_and_the_previous_one_is_used(checkpoints,
     assert checkpoints.newest(said.append).step == 20
     (text,) = said
     assert text.startswith(f"{checkpoints.path(30)}: damaged, {name} is ")
-    # It is not deleted: somebody may want to investigate.
+    # The damaged checkpoint is kept for investigation.
     (aside,) = checkpoints.directory.glob("step_00000030.*.damaged")
     assert {path.name for path in aside.iterdir()} >= set(FILES) - {name}
     assert checkpoints.steps() == [20, 10]

@@ -12,7 +12,7 @@ from tests.trainer.small_runs import checkpoint_of, left_by, make_recipe, requir
 
 @contextlib.contextmanager
 def no_file_larger_than(size):
-    """Simulates a full disk: writing a file beyond a size is an error."""
+    """Simulates a full disk: writing a file beyond this size is an error."""
     old = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, old[1]))
     try:

@@ -1,4 +1,4 @@
-"""The script that kills trainings, with few kills."""
+"""The script `kill_nine.py`, which kills trainings, with one kill."""
 
 import pathlib
 import subprocess

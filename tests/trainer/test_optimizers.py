@@ -120,7 +120,7 @@ def test_weight_decay_leaves_biases_and_normalizations_alone(variant):
 def sign_descent():
     """Registers an optimizer, as a file in the package would."""
 
-    @register_optimizer("sign_descent")
+    @register_optimizer("test_sign_descent")
     @dataclasses.dataclass(frozen=True, kw_only=True)
     class SignDescent(OptimizerConfig):
         beta: float = setting(0.9, require_rate)
@@ -129,24 +129,24 @@ def sign_descent():
             return keras.optimizers.Lion(learning_rate, beta_1=self.beta, beta_2=0.5, **shared)
 
     yield SignDescent
-    del OPTIMIZERS["sign_descent"]
+    del OPTIMIZERS["test_sign_descent"]
 
 
 @pytest.mark.usefixtures("sign_descent")
 def test_registered_optimizer_trains_by_a_recipe(corpora, trainings, tmp_path):
-    training = {"optimizer": "sign_descent", "optimizer_options": {}, "steps": 4}
+    training = {"optimizer": "test_sign_descent", "optimizer_options": {}, "steps": 4}
     recipe = make_recipe(corpora, training=training)
     trainings.train(recipe, tmp_path / "run")
     assert type(trainings.model.optimizer) is keras.optimizers.Lion
     assert trainings.model.optimizer.beta_1 == 0.9
-    training = {"optimizer": "sign_descent", "optimizer_options": {"beta": 0.1}}
+    training = {"optimizer": "test_sign_descent", "optimizer_options": {"beta": 0.1}}
     other = make_optimizer(make_recipe(corpora, training=training).training, 16, 12)
     assert other.beta_1 == 0.1
 
 
 @pytest.mark.usefixtures("sign_descent")
 def test_option_of_another_optimizer_is_refused(corpora):
-    training = {"optimizer": "sign_descent", "optimizer_options": {"epsilon": 1e-9}}
+    training = {"optimizer": "test_sign_descent", "optimizer_options": {"epsilon": 1e-9}}
     with pytest.raises(UserError, match=r"optimizer_options\.epsilon"):
         make_recipe(corpora, training=training)
 

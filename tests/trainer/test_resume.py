@@ -366,7 +366,7 @@ def test_training_with_loss_that_is_not_finite_fails_and_keeps_the_checkpoint(
         with pytest.raises(TrainingFailed) as failed:
             trainings.train(recipe, run, callbacks=[Poison()])
         told.append(str(failed.value))
-        # From before the poison; step 7 was not made.
+        # The checkpoint is from before the weight became NaN, and step 7 was not run.
         assert steps_of(run) == [5]
         assert trainings.model.optimizer.iterations == 6
     assert told[0] == told[1]

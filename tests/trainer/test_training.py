@@ -47,36 +47,36 @@ def test_profile_has_exactly_the_steps_of_the_recipe(
 def members():
     """Registers a metric and an export format, as files in the package would."""
 
-    @register_text_metric("words")
+    @register_text_metric("test_words")
     class Words(TextMetric):
         title = "words"
 
         def compute(self, hypotheses, references):
             return float(sum(len(reference.split()) for reference in references))
 
-    @register_export_format("listing")
+    @register_export_format("test_listing")
     class Listing(ExportFormat):
         def write(self, directory, name, version):
             names = [weight.path for weight in self.trained.model.weights]
             (directory / "weights.txt").write_text("\n".join([name, *names]), encoding="utf-8")
 
     yield
-    del TEXT_METRICS["words"], FORMATS["listing"]
+    del TEXT_METRICS["test_words"], FORMATS["test_listing"]
 
 
 @pytest.mark.usefixtures("members")
 def test_listed_metrics_and_the_export_format_are_those_of_the_recipe(corpora, trainings, tmp_path):
     recipe = make_recipe(
         {**corpora, "test": {"unseen": [corpora["train"]]}},
-        evaluation={"every": 12, "sentences": 2, "metrics": ["words"]},
-        export={"enabled": True, "format": "listing"},
+        evaluation={"every": 12, "sentences": 2, "metrics": ["test_words"]},
+        export={"enabled": True, "format": "test_listing"},
     )
     trainings.train(recipe, tmp_path / "run")
     result = json.loads((tmp_path / "run" / "result.json").read_text())
     token_metrics = {"loss", "accuracy", "perplexity"}
-    assert set(result["validation"]) == set(result["best"]) == token_metrics | {"words"}
-    assert result["validation"]["words"] == 2 * 3
-    assert set(result["tests"]["unseen"]["metrics"]) == {"words"}
+    assert set(result["validation"]) == set(result["best"]) == token_metrics | {"test_words"}
+    assert result["validation"]["test_words"] == 2 * 3
+    assert set(result["tests"]["unseen"]["metrics"]) == {"test_words"}
     assert result["tests"]["unseen"]["sentences"] == 60
     exported = (tmp_path / "run/export/phrases/1/weights.txt").read_text().splitlines()
     assert exported == ["phrases", *(weight.path for weight in trainings.model.weights)]

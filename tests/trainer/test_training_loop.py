@@ -16,7 +16,8 @@ from tests.trainer.given_batches import (
     make_model,
 )
 
-# A token whose embedding tests set to bad values. `make_batch` does not use it.
+# A token whose embedding tests set to values without a finite loss or gradient. `make_batch` does
+# not use this token.
 BAD_TOKEN = VOCABULARY - 1
 # Several shapes and numbers of tokens.
 BATCHES = [

@@ -96,7 +96,7 @@ def test_logs_of_epoch_are_its_means_and_its_last_evaluation(recipe, trainings, 
     last = [line for line in evaluations if line["step"] <= epoch_steps][-1]
     assert logs["val_loss"] == last["loss"]
     assert logs["val_accuracy"] == last["accuracy"]
-    # As in `fit`, batches have the means of the epoch so far.
+    # As in `fit`, the logs of batches are the means over the epoch so far.
     batch_logs = [logs for _, logs in recorder.named("batch end")]
     assert batch_logs[0]["loss"] == losses[0]
     assert batch_logs[epoch_steps - 1]["loss"] == logs["loss"]

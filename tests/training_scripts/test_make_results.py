@@ -84,7 +84,7 @@ def test_examples_in_docstrings(path):
         ("", "a", "added"),
         ("a b c d", "a c b d", "other order"),
         ("a a b", "a b b", "one word"),  # one a is missing, one b is added
-        ("a b c d", "d c x a", "one word"),  # in whatever order
+        ("a b c d", "d c x a", "one word"),  # in any order
         ("a b c d", "a b x y", "far off"),
         ("a", "x", "far off"),  # no word is shared
     ],

@@ -1,4 +1,4 @@
-"""Benchmarks: speed and memory of training and decoding, alone or beside other libraries.
+"""Benchmarks: speed and memory of training and decoding, alone or compared with other libraries.
 
 Run `python -m training.benchmarks --help` in the project's root directory. Every measurement runs
 in a process of its own, so threads and memory are not shared. The modules that start these

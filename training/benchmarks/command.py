@@ -1,4 +1,4 @@
-"""Measures the speed of training and decoding on this machine, alone or beside other libraries.
+"""Measures the speed of training and decoding on this machine, and compares other libraries.
 
   python -m training.benchmarks
   python -m training.benchmarks --threads 1 --what train --config base

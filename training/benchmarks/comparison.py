@@ -188,7 +188,7 @@ def _choose(known: list[Contender], wanted: Sequence[str] | None) -> list[Conten
 class Rounds:
     """Rounds of measurements, in which the contenders take turns.
 
-    Whatever disturbs the machine for a while then disturbs all contenders alike.
+    A temporary disturbance of the machine then affects all contenders alike.
 
     Attributes:
         tasks: what is measured.
@@ -224,7 +224,7 @@ class Rounds:
         failed = set()
         for number in range(1, self.count + 1):
             for task in self.tasks:
-                # Every second round goes backwards, so that nobody always comes first.
+                # Every second round has the reverse order, so that no contender is always first.
                 for contender in task.contenders[:: 1 if number % 2 else -1]:
                     if (task.name, contender.name) in failed:
                         continue

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from keras_transformer.decoding import BeamSearch, GreedySearch
 
-#: Number of tokens that every search generates, whatever the weights are, so that all libraries do
-#: the same work. The peers' scripts use the same number.
+#: Number of tokens that every search generates, independent of the weights, so that all libraries
+#: do the same work. The peers' scripts use the same number.
 FORCED_LENGTH = 16
 #: Inputs and outputs: token ids as with the peers, or strings as with users.
 KINDS = ("ids", "strings")

@@ -80,7 +80,7 @@ def _time_first_line(command: Sequence[str], processes: Processes) -> tuple[floa
             process.stdin.write(_LINE.encode())
             process.stdin.close()
         except BrokenPipeError:
-            pass  # the exit code below says what happened
+            pass  # the exit code is checked below
         line = process.stdout.readline()
         seconds = time.perf_counter() - start
         process.stdout.close()

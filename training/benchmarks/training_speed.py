@@ -64,7 +64,7 @@ def measure_training(
 def make_runner(
     model: BenchModel, way: str, batches: Sequence[Batch]
 ) -> tuple["keras.Model", Callable[[], object]]:
-    """Returns a compiled model, and a function that makes a training step with each batch."""
+    """Returns a compiled model, and a function that runs a training step with each batch."""
     import keras
 
     # Imports TensorFlow, which the modules that start measurements must not do.

@@ -9,8 +9,8 @@
 Each run translates the test set with its final weights and the search of its recipe. Standard
 output gets Markdown: a table of the runs with means and standard deviations, and the mistakes of
 the first run, sorted by kind. The output directory gets two pictures: learning_curves.png, and
-bleu_by_length.png with BLEU by the number of words of the source. Save the page beside that
-directory.
+bleu_by_length.png with BLEU by the number of words of the source. Save the page in the parent of
+that directory.
 
 Runs whose recipes differ in more than the seed may follow: they get means and a color of their own,
 and are named after the changes. Words are separated by white space, so give tokenized files, as for

@@ -80,7 +80,7 @@ def mistakes_section(
 
 
 def pictures_section(directory: str) -> list[str]:
-    """Returns the lines that show the pictures in a directory beside the page."""
+    """Returns the lines that show the pictures in a subdirectory of the page's directory."""
     return [
         "![Training and validation loss, and validation BLEU, by step]"
         f"({directory}/learning_curves.png)",

@@ -56,7 +56,7 @@ class Budget(Section, key="budget"):
 #: Sections of the recipe that must be the same for all models.
 SHARED_SECTIONS = ("task", "data", "text", "batches")
 
-# Turns off what takes time and says nothing about the model, and early stopping.
+# Turns off early stopping, and work that takes time but does not measure the model.
 _FOR_ALL = (
     "export.enabled=false",
     "evaluation.show=0",
@@ -111,7 +111,7 @@ class Comparison:
         settings: Dotted keys whose values differ from the recipe for all models. Default: none.
         budget: Length of each training. Default: that of the recipe.
         seeds: Seeds; each model is trained once with each of them. Default (1, 2, 3).
-        quality: Name of the text metric that is reported beside the loss, or "loss" for no other.
+        quality: Name of the text metric that is reported in addition to the loss, or "loss".
             Default: "exact_match" for a built-in corpus, "bleu" for others.
         match: Whether a model with another number of parameters than the first gets another size,
             instead of being refused. Default False.
@@ -174,7 +174,7 @@ class Comparison:
         return recipes
 
     def chosen_quality(self, recipe: Recipe) -> str:
-        """Returns the name of the metric that is reported beside the loss."""
+        """Returns the name of the metric that is reported in addition to the loss."""
         if recipe.task != "translation":
             return "loss"
         return self.quality or ("exact_match" if recipe.data.builtin else "bleu")

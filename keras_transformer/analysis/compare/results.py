@@ -28,7 +28,8 @@ SOLVED = 0.9
 def longest_solved(exact_matches: Mapping[int, float]) -> int:
     """Returns the greatest distance that is solved together with all shorter ones, or 0.
 
-    A distance that is solved beyond one that is not was solved by chance, or without looking back.
+    A distance beyond an unsolved one is not counted: it was solved by chance, or without using the
+    pair at this distance.
     """
     solved = itertools.takewhile(lambda each: exact_matches[each] >= SOLVED, sorted(exact_matches))
     return max(solved, default=0)
@@ -102,7 +103,7 @@ class Results:
         recipe: The recipe that all models share.
         budget: `Budget.to_dictionary()`.
         seeds: Seeds of the comparison.
-        quality: Name of the metric that is reported beside the loss.
+        quality: Name of the metric that is reported in addition to the loss.
         trained_distance: Greatest distance in training, or None if it is unknown.
         models: Results of each model with a finished run, in the order of the comparison.
         missing: Model and seed of each run that failed.

@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import Callable, Mapping
 from typing import Literal
 
+from keras_transformer._utils.console import shown
 from keras_transformer._utils.errors import UserError
 from keras_transformer._utils.files import atomic_file
 from keras_transformer._utils.process import answered_signals, command_line
@@ -127,7 +128,8 @@ def compare(
         report(f"Run {number} of {len(runs)}: {model}, seed {seed}")
         exit_code = run_stage("run", run.path)
         if exit_code == 1:
-            report(f"{run.path}: this run has failed and is left out. The other runs continue.")
+            place = shown(str(run.path))
+            report(f"{place}: this run has failed and is left out. The other runs continue.")
         elif exit_code:
             raise ComparisonStopped(exit_code)
     results = collect_results(comparison, next(iter(recipes.values())), plan, output)

@@ -83,7 +83,7 @@ def decoder_inputs(
 
 # Number of examples, evenly spread over the corpus: enough to estimate a quantile to a few percent.
 _EXAMPLES = 1000
-# Share of samples that must fit: headroom for the longest would be padding in all other rows.
+# Share of samples that must fit. Headroom for the longest sample would be padding in other rows.
 _FITTING = 0.9
 
 

@@ -58,8 +58,8 @@ class BucketTable:
     An example belongs to the first bucket that holds it, which has the shortest rows.
 
     Args:
-        buckets: The `Bucket`s, sorted by the sum of their lengths. The last one must hold whatever
-            the others hold.
+        buckets: The `Bucket`s, sorted by the sum of their lengths. The last one must hold every
+            example that another one holds.
         too_long: Action for an example that the last bucket does not hold. `"skip"` leaves it out;
             `"truncate"` cuts it to the lengths of the last bucket, without an end token, so that
             the model does not learn to stop in the middle.

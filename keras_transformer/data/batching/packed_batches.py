@@ -139,7 +139,7 @@ class PackedBatches(Batches):
         self._counts = counts.astype(np.int32)
 
     def _fill_rows(self) -> None:
-        """Sets the number of pieces of each row, and the order of their places by length."""
+        """Sets the number of pieces of each row, and the order of their positions by length."""
         patterns = pack(np.bincount(self._counts, minlength=self.row_length + 1), self.row_length)
         sizes = [np.full(rows, len(lengths), np.int32) for lengths, rows in patterns]
         self._row_sizes = np.concatenate(sizes)

@@ -28,7 +28,7 @@ _NUMBER = re.compile(r"[0-9]+")
 # depend on which locales the process used before (Yoruba's MMM may become "M03").
 _ROLES = {"d": "day", "dd": "day", "y": "year", "MMMM": "month", "G": "era"}
 _ROLES |= dict.fromkeys(("EEEE", "cccc"), "weekday")
-# Any Monday; the weekdays follow.
+# Any Monday; the other weekdays follow this date.
 _MONDAY = datetime.date(2024, 1, 1)
 
 
@@ -172,7 +172,7 @@ def make_dates(
     Sources are dates from 1900 to 2099 in the `full` and `long` formats of every base locale in
     Babel's CLDR data that uses Latin script, about 190. Targets are the same dates in ISO 8601, for
     example "perjantai 7. maaliskuuta 2025" and "2025-03-07". No source occurs twice. Wordings with
-    two readings, in whatever locales, are left out. The same seed gives the same corpus on every
+    two readings, in any locales, are left out. The same seed gives the same corpus on every
     machine with the same version of Babel.
 
     The splits have different dates. The test "unseen dates" has the locales of the training, and

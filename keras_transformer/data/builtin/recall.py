@@ -76,7 +76,7 @@ def make_recall(
 
 
 def recall_distance(source: str) -> int:
-    """Returns the number of tokens between the pair that is asked for and the question."""
+    """Returns the number of tokens between the pair with the requested key and the question."""
     return source.index(QUESTION) - source.index(source[-1]) - _PAIR_LENGTH
 
 

@@ -30,7 +30,7 @@ class TooLong:
     """Type of `TOO_LONG`."""
 
 
-#: Stands for a text beyond the allowed length. The text itself is not kept.
+#: Substitute for a text beyond the allowed length. The text itself is not kept.
 TOO_LONG = TooLong()
 
 #: What the files of a corpus hold: examples, or their substitutes.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from keras_transformer.data.corpora.corpus import Corpus, Tally
 
 DIGEST_BYTES = 8
-# 64 MiB of digests; three times as much for a moment, while two sorted runs are merged.
+# 64 MiB of digests; three times as much while two sorted runs are merged.
 MAX_DISTINCT = 1 << 23
 
 

@@ -43,7 +43,7 @@ def open_file(path: Path) -> io.BufferedReader:
     fix = "Check the path."
     try:
         mode = os.stat(path).st_mode
-        # Opening a named pipe would wait until somebody writes to it.
+        # Opening a named pipe would wait until another process writes to it.
         if stat.S_ISREG(mode):
             return io.BufferedReader(io.FileIO(path), BUFFER_BYTES)
         problem = "is not a regular file."
@@ -124,12 +124,12 @@ class FileState:
         raise UserError(f"changed since it was checked ({difference}).", where=self.path, fix=fix)
 
 
-# Part of every fingerprint: increase it when the same files begin to yield other examples.
+# Part of every fingerprint: increase it when a change of the code makes files yield other examples.
 _READING_VERSION = 1
 
 
 class FileCorpus(Corpus):
-    """Base of the corpora in files, of whatever format. Subclasses yield the records.
+    """Base of the corpora in files of any format. Subclasses yield the records.
 
     The constructor probes each file. From the first `check()` or `fingerprint()` on, a file that
     changes is an error. Class attributes and `open` describe the format to `open_corpus`, recipes
@@ -260,7 +260,7 @@ class TextFileCorpus(FileCorpus):
 
     @classmethod
     def looks_like(cls, lines: Sequence[str]) -> bool:
-        """Returns whether the first lines of a file suggest this format whatever its name."""
+        """Returns whether the first lines of a file suggest this format; its name is ignored."""
         return False
 
     def probe(self, path: str) -> None:

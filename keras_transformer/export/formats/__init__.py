@@ -1,4 +1,4 @@
-"""Export formats: a registry, one file a member."""
+"""Export formats: a registry, with one file per format."""
 
 from keras_transformer._utils.registry import import_members
 from keras_transformer.export.formats.base import FORMATS, ExportFormat, register_export_format

@@ -24,8 +24,8 @@ from keras_transformer.export.saved_model_file import read_meta_graph
 from keras_transformer.export.trained_model import TrainedModel
 from keras_transformer.text import Tokenizer
 
-#: Texts with which every export is tested beside the model's own examples: an empty text, white
-#: space, one word, a sentence in several scripts.
+#: Texts with which every export is tested, in addition to the model's own examples: an empty text,
+#: white space, one word, a sentence in several scripts.
 BUILT_IN_EXAMPLES = ("", " ", "A", "Two words, и ещё несколько – 三つ 🙂.")
 #: Requests that TensorFlow Serving runs when it loads an export, a TFRecord of `PredictionLog`:
 #: https://www.tensorflow.org/tfx/serving/saved_model_warmup
@@ -56,7 +56,8 @@ class SavedModelFormat(ExportFormat):
             on the answers is measured and written into the manifest. Default "float32".
         xla: whether XLA compiles the searches: faster in the same process, but TensorFlow Serving
             does not load it by default. Default False.
-        portable: whether to require core TensorFlow operations, as with bytes. Default False.
+        portable: whether to require that all operations are in core TensorFlow, as with a tokenizer
+            of bytes. Default False.
     """
 
     def __init__(
@@ -154,7 +155,7 @@ def example_requests(module: TextModule, examples: tuple[str, ...]) -> list[Requ
 
     Args:
         module: a `TextModule`.
-        examples: texts beside `BUILT_IN_EXAMPLES`.
+        examples: texts in addition to `BUILT_IN_EXAMPLES`.
     """
     texts = np.array([text.encode() for text in (*BUILT_IN_EXAMPLES, *examples)], object)
     # Targets are the model's own answers, so that the scores show how the model rates them.

@@ -18,7 +18,7 @@ from keras_transformer.text import SpecialIds, Tokenizer
 #: Tensors by name: inputs or outputs.
 Tensors: TypeAlias = dict[str, tf.Tensor]
 
-#: No token stands for more bytes: SentencePiece's pieces have at most 16 characters.
+#: Maximum number of bytes of a token: SentencePiece's pieces have at most 16 characters.
 BYTES_PER_TOKEN = 64
 #: Larger weights stay variables. With smaller ones as constants, a graph and every shape that XLA
 #: compiles it for stay small, also for a model with a large hidden dimension.
@@ -27,11 +27,11 @@ LARGEST_CONSTANT_BYTES = 2**18
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TextLimits:
-    """Limits that bound time and memory of a request, whatever the strings.
+    """Limits that bound time and memory of a request with any strings.
 
     Args:
         tokens: Integer. Maximum number of tokens of a text, the end token included. The rest is
-            ignored; what is after 64 times as many bytes is not even tokenized.
+            ignored; text after 64 times as many bytes is not tokenized.
         tokens_at_once: Integer. Maximum number of tokens, padding included, of the sub-batches in
             which a batch is processed. Default 4096.
         rows_at_once: Integer. Maximum number of rows of a sub-batch. Default 128.
@@ -56,7 +56,7 @@ class TextLimits:
         Args:
             texts: strings `[B]`.
             keep: which end of a long text is kept. Default "start".
-            bytes_per_token: the most bytes that a token can stand for. Default 64.
+            bytes_per_token: maximum number of bytes of a token. Default 64.
         """
         size = self.tokens * bytes_per_token
         first = tf.zeros_like(texts, tf.int32)
@@ -232,7 +232,7 @@ def _constant(variable: tf.Variable) -> tf.Variable | tf.Tensor:
 
 
 def source_limits(model: keras.Model, limits: TextLimits | None) -> TextLimits:
-    """Returns the limits of source texts: those given, or the length that the model is made for."""
+    """Returns the limits of source texts: those given, or the maximum length of the model."""
     config = model.config
     end = min(config.length_limits(config.source_fields).values(), default=None)
     longest = config.max_length if end is None else min(config.max_length, end)

@@ -29,7 +29,7 @@ class ContinuationModule(GenerationModule):
         longest, end = self.model.config.max_length, self.model.position_limit
         longest = longest if end is None else min(longest, end)
         tokens = max(1, longest - search.lengths.maximum, longest // 2)
-        # A prompt must leave room for one token.
+        # A prompt must leave space for one token.
         return check_limits(limits or TextLimits(tokens=tokens), end, end and end - 1)
 
     def read(self, texts: tf.Tensor) -> dict[str, Any]:
@@ -48,8 +48,8 @@ class ContinuationModule(GenerationModule):
         return self.in_sub_batches(encode, {"ids": ids}, ids.row_lengths(), empty)
 
     def pairs(self, source: tf.Tensor, target: tf.Tensor) -> dict[str, Any]:
-        # Source and target are one row. Where there is no room for both, the beginning of the
-        # source is left out.
+        # Source and target are one row. If they are too long together, the beginning of the source
+        # is left out.
         before = self.read(source)["prefix"]
         after = self.with_end(self.ids(self.target_tokenizer, target, self.scored_tokens - 1))
         too_many = before.row_lengths() + after.row_lengths() - self.scored_tokens

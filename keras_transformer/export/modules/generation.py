@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from keras_transformer._utils.errors import UserError
 from keras_transformer.decoding import Hypotheses, SamplingSearch, Search, SearchSettings
+from keras_transformer.decoding.search_settings import SAMPLING_FIX
 from keras_transformer.export.modules.base import Tensors, TextLimits, TextModule
 from keras_transformer.export.signatures import ANSWERS, TEXTS, TensorContract, signature
 from keras_transformer.export.trained_model import TrainedModel
@@ -60,8 +61,7 @@ class GenerationModule(TextModule, abc.ABC):
                 "has_source": has_source,
                 "special_ids": self.special_ids,
             }
-            sampling = search.make_sampling(**defaults)
-            search = _require_deterministic(search.make(**defaults))
+            search, sampling = search.make_both(**defaults)
         else:
             search = _require_deterministic(search)
             shared = {each.name: getattr(search, each.name) for each in dataclasses.fields(Search)}
@@ -333,6 +333,6 @@ def _require_deterministic(search: Any) -> Search:
         raise UserError(
             f"An export searches deterministically, such as by BeamSearch or GreedySearch; got "
             f"{search!r}.",
-            fix="To sample, call the signature `sample`.",
+            fix=SAMPLING_FIX,
         )
     return search

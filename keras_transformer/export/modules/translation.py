@@ -95,7 +95,7 @@ class TreeTranslationModule(TranslationModule):
         }
 
     def lengths(self, columns: dict[str, Any]) -> tf.Tensor:
-        # A word without a token takes up room in its tree.
+        # A word without a token takes up space in its tree.
         return tf.maximum(super().lengths(columns), columns["heads"].row_lengths())
 
     def model_inputs(self, part: dict[str, Any]) -> Tensors:
@@ -152,9 +152,9 @@ class ParsedTexts(NamedTuple):
 def parse_conllu(strings: tf.Tensor, maximum_words: int) -> ParsedTexts:
     """Returns the `ParsedTexts` of strings `[B]`, each a sentence in CoNLL-U or plain text.
 
-    The result equals that of `read_sentences`, but there are no mistakes, which a graph could not
-    report: a string without the line of a word is plain text; other lines are skipped; a head that
-    is not a number, or that belongs to a word with a wrong number, becomes `NO_HEAD`.
+    The result equals that of `read_sentences`, but no input is an error, because a graph cannot
+    report errors: a string without the line of a word is plain text; other lines are skipped; a
+    head that is not a number, or that belongs to a word with a wrong number, becomes `NO_HEAD`.
 
     Args:
         strings: string `[B]`, in UTF-8; other bytes of CoNLL-U become U+FFFD.

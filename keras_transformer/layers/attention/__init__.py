@@ -1,4 +1,4 @@
-"""Attention mechanisms: one file a mechanism, registered by name."""
+"""Attention mechanisms: one file per mechanism, registered by name."""
 
 from keras_transformer._utils.registry import import_members
 from keras_transformer.layers.attention.additive import AdditiveAttention

@@ -18,7 +18,8 @@ from keras_transformer.layers.attention.mechanism import (
 def head_slopes(num_heads: int) -> list[float]:
     """Returns the paper's slopes: for n = 2^k heads 2^(-8/n), 2^(-16/n), …, 2^-8.
 
-    Other numbers have the slopes of the power of two below, and every second one of that above.
+    For any other number, the list has the slopes of the next lower power of two, followed by every
+    second slope of the next higher one.
     """
     below = 2 ** math.floor(math.log2(num_heads))
     slopes = [2 ** (-8 * (head + 1) / below) for head in range(below)]

@@ -32,7 +32,8 @@ class ChunkedAttention(ScaledDotProductAttention):
     2021, "Self-attention Does Not Need O(n²) Memory"; Dao et al. 2022, "FlashAttention"). With a
     causal mask, pairs of chunks that are masked entirely are left out.
 
-    Results and gradients equal those of full attention. Only returned weights take T·S numbers.
+    Results and gradients equal those of full attention. Attention weights take memory for T·S
+    numbers, if they are returned.
 
     Args:
         chunk_size: Integer. Largest number of queries, and of keys, in a chunk. Default 512.

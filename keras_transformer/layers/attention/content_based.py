@@ -20,7 +20,7 @@ _SMALLEST_SQUARE = 1e-12
 
 
 def normalized(vectors: tf.Tensor) -> tf.Tensor:
-    """Returns vectors `[…, D]` of length 1; a zero stays zero and has a gradient of 0, not NaN."""
+    """Returns vectors `[…, D]` of length 1; a zero vector stays zero, with a gradient of 0."""
     vectors = at_least_float32(vectors)
     squares = ops.sum(ops.square(vectors), axis=-1, keepdims=True)  # […, 1]
     has_length = squares > _SMALLEST_SQUARE
@@ -34,8 +34,8 @@ class ContentBasedAttention(SoftmaxAttention):
     """Attention `softmax(b cos(q, k)) v`, with a learned sharpness b above 0 for each head.
 
     Graves et al. 2014, "Neural Turing Machines", section 3.3.1. In the paper a controller computes
-    b; here b is `softplus` of a weight. It starts at sqrt(D), at which the scores of random vectors
-    are as large as those of scaled dot products.
+    b; here b is `softplus` of a weight. The initial b is sqrt(D), with which the scores of random
+    vectors are as large as those of scaled dot products.
 
     Args:
         dropout: Float. Dropout rate of the attention weights. Default 0.

@@ -63,7 +63,7 @@ class GeneralAttention(DotProductAttention):
     """Attention `softmax(q W k) v`, with a matrix W for each head.
 
     Luong et al. 2015, "Effective Approaches to Attention-based Neural Machine Translation", section
-    3.1, "general". Within `MultiHeadAttention`, W is an addition to the projections.
+    3.1, "general". `MultiHeadAttention` applies W in addition to its projections.
 
     Args:
         dropout: Float. Dropout rate of the attention weights. Default 0.

@@ -19,11 +19,11 @@ from keras_transformer.layers.attention.mechanism import (
 @register_mechanism("location_based")
 @keras.saving.register_keras_serializable(package="keras_transformer")
 class LocationBasedAttention(SoftmaxAttention):
-    """Attention `softmax(W q) v`, where the query alone decides on the positions; W is per head.
+    """Attention `softmax(W q) v`, with weights that depend on the query only; each head has its W.
 
     Luong et al. 2015, "Effective Approaches to Attention-based Neural Machine Translation", section
-    3.1, "location". W has a row for each position from 0 to `max_length` - 1; more keys, or more
-    space in a fixed KV cache, are an error.
+    3.1, "location". W has a row for each position from 0 to `max_length` - 1; more keys, or a fixed
+    KV cache with space for more, are an error.
 
     Args:
         max_length: Integer. Largest number of keys; models pass their own. Default 1024.

@@ -21,7 +21,7 @@ Integer: TypeAlias = int | tf.Tensor
 MECHANISMS: dict[str, type["AttentionMechanism"]] = {}
 
 # Added to the score of a masked key: finite, so that a query without visible keys gives no NaN, and
-# so low that exp() of it is exactly 0 beside any visible score.
+# so low that its exp() is exactly 0 compared with any visible score.
 MASKED_SCORE = -1e9
 
 # Uses that a mechanism may not support (`supports_causal` and so on), for error messages.
@@ -42,7 +42,7 @@ def register_mechanism(name: str) -> Callable[[Kind], Kind]:
 
 
 class AttentionInputs(NamedTuple):
-    """The arguments of a call of an `AttentionMechanism`, where they are described."""
+    """Call arguments of an `AttentionMechanism`, whose docstring describes them."""
 
     query: tf.Tensor
     key: Any
@@ -121,15 +121,17 @@ class AttentionMechanism(ConfiguredLayer):
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns queries and keys `[B, H, T, D]` with positions encoded; here they are unchanged.
 
-        It is called before keys enter the KV cache. `offset` is the position of the first of them.
+        This method is called before keys are stored in the KV cache. `offset` is the position of
+        the first query and key.
         """
         return query, key
 
     def precompute_keys(self, key: tf.Tensor) -> Any:
         """Returns the part of the scores that depends on the keys alone; here the keys themselves.
 
-        A recurrent decoder computes it once for all queries. `call` takes the result, a nest of
-        tensors `[B, H, S, …]`, in place of the keys. It must be linear in the keys, for coverage.
+        A recurrent decoder calls this method once for all queries. `call` takes the result, a nest
+        of tensors `[B, H, S, …]`, in place of the keys. The result must be linear in the keys, so
+        that coverage can be added.
         """
         return key
 
@@ -252,7 +254,7 @@ class SoftmaxAttention(AttentionMechanism):
         weights = self.compute_weights(scores)
         dropped = self.dropout_layer(weights, training=inputs.training)
         context = self.combine_values(dropped, inputs.value, offset, **extra)  # [B, H, T, D]
-        if inputs.attention_mask is not None:  # a causal mask alone leaves every query some key
+        if inputs.attention_mask is not None:  # with a causal mask alone, every query sees a key
             sees_any = ops.cast(ops.any(mask, axis=-1, keepdims=True), self.compute_dtype)
             context, weights = context * sees_any, weights * sees_any
         return context, weights
@@ -264,8 +266,8 @@ def make_mechanism(
     """Returns a new mechanism, by registered name or with the config of an instance.
 
     Args:
-        mechanism: A registered name, or an `AttentionMechanism` or its serialized form, of which
-            the config is cloned, never the weights.
+        mechanism: A registered name, or an `AttentionMechanism` or its serialized form, whose
+            config is cloned, but not its weights.
         dropout: Dropout rate of the attention weights; 0 keeps the rate of an instance.
         **kwargs: Arguments of the new layer, such as `name` and `dtype`.
     """
@@ -287,7 +289,7 @@ def serialize_settings(layer: keras.layers.Layer) -> dict[str, Any]:
 
 
 def is_query_mask(attention_mask: Any) -> bool:
-    """Returns whether a mask may differ between queries: their axis is not known to have size 1."""
+    """Returns whether a mask may differ between queries: the size of their axis may exceed 1."""
     return attention_mask is not None and attention_mask.shape[-2] != 1
 
 

@@ -20,16 +20,17 @@ from keras_transformer.layers.attention.mechanism import (
 @register_mechanism("memory_compressed")
 @keras.saving.register_keras_serializable(package="keras_transformer")
 class MemoryCompressedAttention(AttentionMechanism):
-    """Attention to keys and values of which a learned convolution compresses each block to one.
+    """Attention to keys and values that a learned convolution compresses, one for each block.
 
-    Liu et al. 2018, "Generating Wikipedia by Summarizing Long Sequences", section 4.2.4. There are
-    fewer scores by `factor`; they still grow with T·S. Masked keys count as zeros, and a block of
-    only masked keys is masked. The heads share the two kernels, which have no biases.
+    Liu et al. 2018, "Generating Wikipedia by Summarizing Long Sequences", section 4.2.4. The number
+    of scores is divided by `factor`, but still grows with T·S. Masked keys count as zeros, and a
+    block of only masked keys is masked. The heads share the two kernels, which have no biases.
 
-    With a causal mask a query sees the blocks that are complete at its position. It does not see up
-    to `factor - 1` latest positions, and the first `factor - 1` queries see nothing. (The paper
-    alternates with layers of local attention.) With a KV cache, all keys are compressed again at
-    each step. Returned weights distribute the weight of a block evenly over its visible keys.
+    With a causal mask, a query sees only the blocks that are complete at its position: up to
+    `factor - 1` of the latest positions are hidden, and the first `factor - 1` queries see nothing.
+    (The paper alternates this mechanism with layers of local attention.) With a KV cache, all keys
+    are compressed again at each step. Returned weights distribute the weight of a block evenly over
+    its visible keys.
 
     Args:
         factor: Integer. Size and stride of the convolution. Default 3, as in the paper.

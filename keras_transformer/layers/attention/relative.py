@@ -23,7 +23,7 @@ UNRELATED = 2**30
 class RelativeAttention(ScaledDotProductAttention):
     """Base of the mechanisms that add a vector for a distance to the key and to the value.
 
-    Its tables `key_distances` and `value_distances` have a row for every distance from
+    The tables `key_distances` and `value_distances` have a row for every distance from
     `-max_distance` to `max_distance`, in this order, followed by `num_extra_rows`.
 
     Args: those of `ShawAttention`.
@@ -60,7 +60,7 @@ class RelativeAttention(ScaledDotProductAttention):
 @register_mechanism("shaw")
 @keras.saving.register_keras_serializable(package="keras_transformer")
 class ShawAttention(RelativeAttention):
-    """Attention with a vector for the distance between query and key on the key and the value.
+    """Attention that adds a vector for the distance of query and key to the key and the value.
 
     Shaw et al. 2018, "Self-Attention with Relative Position Representations", section 3: scores are
     `q_i·(k_j + a_{j-i}) / sqrt(D)` and the context is the sum of `w_ij (v_j + b_{j-i})`, with
@@ -105,7 +105,7 @@ class ShawAttention(RelativeAttention):
 @register_mechanism("structural")
 @keras.saving.register_keras_serializable(package="keras_transformer")
 class StructuralAttention(RelativeAttention):
-    """Attention with a vector for the relation between query and key on the key and the value.
+    """Attention that adds a vector for the relation of query and key to the key and the value.
 
     Wang et al. 2019, "Self-Attention with Structural Position Representations", the section on
     relative structural positions: the distance of two words in the dependency tree is encoded as
@@ -113,7 +113,7 @@ class StructuralAttention(RelativeAttention):
     and the context is the sum of `w_ij (v_j + b_r)` for the relation r of i and j, with distances
     clipped to `±max_distance`. The heads share the two tables.
 
-    Unlike in the paper, unrelated tokens have a row of their own, the last. No tensor
+    Unlike in the paper, the last row of the tables is for unrelated tokens. No tensor
     `[B, T, S, D]` is needed: queries are multiplied with the table before the relations are looked
     up, and weights are summed by relation before they are multiplied with the table.
 

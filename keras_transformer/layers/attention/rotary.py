@@ -20,7 +20,7 @@ class RotaryAttention(ScaledDotProductAttention):
 
     Su et al. 2021, "RoFormer: Enhanced Transformer with Rotary Position Embedding", section 3.2.
     Dimension i is paired with i + D/2, not with its neighbor as in the paper: the result is the
-    same up to an order of the projections' columns, and no strided copies are needed. `call` takes
+    same up to the order of the projections' columns, and no strided copies are needed. `call` takes
     queries and keys from `add_positions`, which rotates them by their positions.
 
     Args:

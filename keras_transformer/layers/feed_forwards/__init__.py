@@ -1,4 +1,4 @@
-"""Feed-forward networks of Transformer blocks: one file a network, registered by name."""
+"""Feed-forward networks of Transformer blocks: one file per network, registered by name."""
 
 from keras_transformer._utils.registry import import_members
 from keras_transformer.layers.feed_forwards.feed_forward import FeedForward

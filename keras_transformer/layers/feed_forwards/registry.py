@@ -25,14 +25,19 @@ def register_feed_forward(name: str) -> Callable[[Kind], Kind]:
     - Shapes: `call(inputs, training=None)` maps `[B, T, M]` to `[B, T, M]`. B and T are unknown in
       graphs. With a KV cache, T is 1 in a step, so the outputs of a position must depend on its
       own inputs alone; this excludes experts with a capacity that is shared by positions.
+    - Export: a step may be compiled by XLA, so no shape may depend on the values of tensors. With
+      the rule before, this means in effect that all experts are computed for all positions, and
+      that those not chosen get the weight 0: a mixture adds weights, but saves no computation.
     - Masks: padding positions reach the network like all others, and their outputs have no effect.
       A `call` with the argument `mask` receives the implicit Keras mask `[B, T]`, False for
-      padding, or None if the inputs have none. Losses must leave padding out.
-    - Weights: `build(inputs_shape)` creates all of them; M is `inputs_shape[-1]`.
+      padding, or None if the inputs have none. Losses must leave padding out. The constructor sets
+      `self.supports_masking = True`; without it Keras warns and drops the mask of the outputs.
+    - Weights: `build(inputs_shape)` creates all of them; M is `inputs_shape[-1]`. Each has a
+      gradient, which is finite, and is not 0 in a batch of about a thousand positions. In a small
+      batch it may be 0, as that of an expert that no position chooses.
     - Losses: `self.add_loss(loss)` in `call`, if `training`, adds a scalar that is a mean over
       tokens, such as a load-balancing loss. Both `model.fit` and `TrainingLoop` minimize it in
       addition to the model's loss; neither the log of `TrainingLoop` nor validation includes it.
-    - Export: a step may be compiled by XLA, so no shape may depend on the values of tensors.
     - Saving: blocks and models save the name and the options, so the file must be imported before
       a model is loaded; files of this folder are. A layer that is passed as an instance also needs
       `get_config` and `keras.saving.register_keras_serializable`.
@@ -61,7 +66,9 @@ def make_feed_forward(
         kind = FEED_FORWARDS[require_choice("feed_forward", feed_forward, FEED_FORWARDS)]
         try:
             return kind(**settings, **(options or {}), name=name, dtype=dtype)
-        except UserError:
+        except UserError as error:
+            if options and error.argument in options:
+                raise error.renamed(f"feed_forward_options.{error.argument}") from error
             raise
         except (TypeError, ValueError) as error:  # of Keras: an argument that it does not know
             if not options:

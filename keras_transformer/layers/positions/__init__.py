@@ -1,4 +1,4 @@
-"""Position encodings that are added to embeddings: one file an encoding, registered by name."""
+"""Position encodings that are added to embeddings: one file per encoding, registered by name."""
 
 from keras_transformer._utils.registry import import_members
 from keras_transformer.layers.positions.position_embedding import PositionEmbedding

@@ -1,4 +1,4 @@
-"""Loggers of training runs, one a file. Importing this package imports no TensorFlow."""
+"""Loggers of training runs, one per file. Importing this package imports no TensorFlow."""
 
 from keras_transformer._utils.registry import import_members
 from keras_transformer.trainer.loggers.jsonl import JsonlLogger

@@ -40,7 +40,7 @@ def register_logger(name: str) -> Callable[[Kind], Kind]:
 class Logger(abc.ABC):
     """Destination of metrics, texts, images and hyperparameters of a training run.
 
-    Subclasses implement `for_run`, `log_metrics`, and what else the destination can show.
+    Subclasses implement `for_run`, `log_metrics`, and other methods that the destination supports.
     """
 
     #: Name by which the logger is registered.
@@ -49,7 +49,7 @@ class Logger(abc.ABC):
     @classmethod
     @abc.abstractmethod
     def for_run(cls, run_directory: pathlib.Path, name: str) -> Self:
-        """Returns the logger of a run with this directory and name, which may be a resumed one."""
+        """Returns the logger of a new or resumed run with this directory and name."""
 
     @abc.abstractmethod
     def log_metrics(
@@ -59,7 +59,7 @@ class Logger(abc.ABC):
 
         Args:
             split: "train" or "validation".
-            step: Number of training steps made.
+            step: Number of completed training steps.
             metrics: Numbers by name.
             epoch: Number of epochs completed, with a fraction, if it is known.
         """
@@ -91,7 +91,7 @@ class Logger(abc.ABC):
         """Writes everything logged so far to its destination."""
 
     def close(self) -> None:
-        """Flushes and releases resources; the logger is not used afterwards."""
+        """Flushes and releases resources; the logger is not used after this call."""
 
     def files(self) -> Iterable[pathlib.Path]:
         """Returns the files that the logger appends to; resuming cuts them to earlier sizes."""
@@ -147,7 +147,7 @@ class LoggerGroup(Logger):
         return [path for logger in self.loggers for path in logger.files()]
 
     def file_sizes(self) -> dict[str, int]:
-        """Returns the size of each file, to which it is on the disk, by its path in the run."""
+        """Flushes each file to the disk and returns its size, by its path in the run."""
         self.flush()
         names = [self._name(path) for path in self.files()]
         others = sorted(self._resumed.difference(names))
@@ -161,7 +161,7 @@ class LoggerGroup(Logger):
         return sizes
 
     def truncate(self, sizes: Mapping[str, int], say: Callable[[str], None] = print) -> None:
-        """Cuts all files to the sizes at a checkpoint, after which a killed run has logged more.
+        """Cuts all files to their sizes at a checkpoint, because a killed run may have logged more.
 
         Newer files are removed, and lost logs are reported with `say`.
         """

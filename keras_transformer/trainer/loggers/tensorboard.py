@@ -15,7 +15,7 @@ from keras_transformer.trainer.loggers.logger import VALIDATION, Cell, Logger, r
 if TYPE_CHECKING:
     import tensorflow as tf
 
-# Longest time until a reader sees what was written, if anything is written after it.
+# Maximum seconds until a reader sees an event, if another event is written after it.
 _FLUSH_MILLISECONDS = 10_000
 _WRITERS: dict[str, "tf.summary.SummaryWriter"] = {}
 
@@ -37,7 +37,7 @@ class TensorBoardLogger(Logger):
     Training and validation write the same tags, so that their curves share a chart.
 
     Args:
-        log_dir: The directory that is given to TensorBoard, or one of many inside it.
+        log_dir: The directory that is given to TensorBoard, or a subdirectory for this run.
     """
 
     def __init__(self, log_dir: Path) -> None:

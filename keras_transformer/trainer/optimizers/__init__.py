@@ -1,4 +1,4 @@
-"""Optimizers that recipes can name, one a file. Importing this package imports no TensorFlow."""
+"""Optimizers that recipes can name, one per file. Importing this package imports no TensorFlow."""
 
 from keras_transformer._utils.registry import import_members
 from keras_transformer.trainer.optimizers.registry import (

@@ -35,8 +35,9 @@ else:
 class OptimizerConfig(abc.ABC):
     """Hyperparameters of an optimizer: the base class of all members of `OPTIMIZERS`.
 
-    Subclasses are frozen dataclasses whose fields, declared with `setting`, a recipe can set. What
-    every optimizer has (learning rate, clipping, average of the weights) is not among them.
+    Subclasses are frozen dataclasses whose fields, declared with `setting`, a recipe can set.
+    Settings of every optimizer (learning rate, clipping, average of the weights) are not among
+    them.
     """
 
     #: Name by which the optimizer is registered.

@@ -1,4 +1,4 @@
-"""Fixtures of the trainer's tests."""
+"""Fixtures that these tests share with those of the trainer."""
 
 from tests.trainer.conftest import corpora, trainings
 

@@ -101,7 +101,7 @@ def test_path_of_the_recipe_is_relative_to_the_file(tmp_path, monkeypatch):
         ("recipe: quickstart\n", "", ("`recipe`", "missing")),
         ("  transformer: {}", "  ../up: {}", ("`models`", "'../up'")),
         ("{}", "5", (":4", "`models.transformer`", "got 5")),
-        ("seeds:", "quality: rouge\nseeds:", (":9", "`quality`", "null", "'bleu'", "'loss'")),
+        ("seeds:", "quality: no_such\nseeds:", (":9", "`quality`", "null", "'bleu'", "'loss'")),
         ("quickstart", "nowhere.yaml", ("nowhere.yaml: no such file",)),
     ],
 )

@@ -1,4 +1,4 @@
-"""Corpora and token caches of the tests of batches."""
+"""Fixtures with corpora and token caches, shared with the tests of batches."""
 
 from tests.data.conftest import documents, make_cache, pairs
 

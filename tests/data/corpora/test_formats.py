@@ -1,5 +1,6 @@
-"""Registry of formats: guessing, opening, options, and a format that has no lines."""
+"""Registry of formats: guessing, opening, options, and formats that have no lines."""
 
+import contextlib
 import gzip
 import json
 import pathlib
@@ -57,14 +58,14 @@ def folder(tmp_path):
 def test_formats_are_known_without_tensorflow():
     code = (
         "import sys; from keras_transformer.data import FORMATS, BUILTIN_CORPORA\n"
-        "print(sorted(FORMATS), sorted(BUILTIN_CORPORA), 'tensorflow' in sys.modules)\n"
-        "print(*FORMATS['tsv'].options)"
+        "assert FORMATS and BUILTIN_CORPORA and 'tensorflow' not in sys.modules\n"
+        "print(*FORMATS, *BUILTIN_CORPORA, *FORMATS['tsv'].options)"
     )
     printed = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     ).stdout
-    names = ["blank-line-documents", "conllu", "json-lines", "line-documents", "parallel", "tsv"]
-    assert printed == f"{names} ['dates', 'recall'] False\ncolumns has_header\n"
+    formats = {"blank-line-documents", "conllu", "json-lines", "line-documents", "parallel", "tsv"}
+    assert {*formats, "dates", "recall", "columns", "has_header"} <= set(printed.split())
 
 
 @pytest.mark.parametrize("name", sorted(FORMATS))
@@ -173,12 +174,12 @@ def test_open_corpus_with_labels_refuses_other_labels(folder):
         (["pairs.jsonl"], {}, "keys", "pairs.jsonl.*source=en,target=de"),
         (["pairs.tsv"], {"keys": {"text": "en"}}, "keys", "tsv.* json-lines"),
         (["story.txt"], {"has_header": True}, "has_header", "line-documents.* tsv"),
-        (["pairs.tsv"], {"sheet": 2}, "sheet", "no format has it"),
+        (["pairs.tsv"], {"no_such": 2}, "no_such", "no format has it"),
         (["pairs.tsv"], {"columns": ("de", "en")}, "columns", r"got \('de', 'en'\)"),
         (["pairs.jsonl"], {"keys": {"de": "en"}}, "keys", r"got \('de',\)"),
         (["train.conllu"], {}, None, r"conllu takes two files.* got 1 \("),
         (["train.de"], {"format": "parallel"}, None, r"two files.*got 1 \(.*train.de\)"),
-        (["train.de"], {"format": "parquet"}, "format", "'parquet'"),
+        (["train.de"], {"format": "no_such"}, "format", "'no_such'"),
     ],
 )
 def test_open_corpus_with_wrong_options_raises(folder, names, options, argument, facts):
@@ -206,10 +207,10 @@ def test_open_corpus_does_not_take_table_for_documents(tmp_path, name, line, for
 def records_format():
     """Registers a format of length-prefixed pairs for one test."""
 
-    @register_format("records")
+    @register_format("test_records")
     class RecordsCorpus(FileCorpus):
         title = "length-prefixed records"
-        extensions = (".rec",)
+        extensions = (".test_rec",)
         columns = ("source", "target")
         options = types.MappingProxyType({"byte_order": "order of the bytes of lengths, < or >"})
 
@@ -236,7 +237,7 @@ def records_format():
                 self.verify(path)
 
     yield RecordsCorpus
-    del FORMATS["records"]
+    del FORMATS["test_records"]
 
 
 def record(source, target, byte_order="<"):
@@ -244,7 +245,7 @@ def record(source, target, byte_order="<"):
 
 
 def test_format_without_lines_is_guessed_checked_and_counted(records_format, tmp_path):
-    path = tmp_path / "pairs.rec"
+    path = tmp_path / "pairs.test_rec"
     path.write_bytes(
         record(b"one\ntwo", b"1\r2")
         + record(b"three", b"\xff")
@@ -252,7 +253,7 @@ def test_format_without_lines_is_guessed_checked_and_counted(records_format, tmp
         + record(b"fi\0ve", b"5")
         + record(b"six" * 99, b"6")
     )
-    assert guess_format([path]) == "records"
+    assert guess_format([path]) == "test_records"
     corpus = open_corpus([path], on_bad_line="skip")
     assert type(corpus) is records_format
     assert list(corpus) == [("one\ntwo", "1\r2"), ("five", "5"), ("six" * 99, "6")]
@@ -266,14 +267,14 @@ def test_format_without_lines_is_guessed_checked_and_counted(records_format, tmp
         open_corpus([path]).check()
     assert caught.value.where == f"{path}:2"
     path.write_bytes(record(b"changed", b"7"))
-    with pytest.raises(UserError, match=r"pairs\.rec: changed"):
+    with pytest.raises(UserError, match=r"pairs\.test_rec: changed"):
         list(corpus)
 
 
 @pytest.mark.usefixtures("records_format")
 def test_batches_of_format_without_lines_equal_those_of_tsv(tmp_path):
     pairs = [(f"source {number}", f"target {number * 7}") for number in range(50)]
-    binary, table = tmp_path / "pairs.rec", tmp_path / "pairs.tsv"
+    binary, table = tmp_path / "pairs.test_rec", tmp_path / "pairs.tsv"
     binary.write_bytes(b"".join(record(a.encode(), b.encode()) for a, b in pairs))
     table.write_text("".join(f"{a}\t{b}\n" for a, b in pairs))
     made = []
@@ -292,9 +293,9 @@ def test_command_reports_on_format_without_lines(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     pairs = [(f"source {number}", f"target {number * 7}") for number in range(50)]
     content = b"".join(record(a.encode(), b.encode(), ">") for a, b in pairs)
-    (tmp_path / "pairs.rec").write_bytes(content)
+    (tmp_path / "pairs.test_rec").write_bytes(content)
     options = ["--format-option", "byte_order='>'", "--tokenizer", "bytes", "--cache", "caches"]
-    assert main(["data", "pairs.rec", "--validation", "pairs.rec", *options]) == 0
+    assert main(["data", "pairs.test_rec", "--validation", "pairs.test_rec", *options]) == 0
     report = json.loads((tmp_path / "data_report" / "report.json").read_text())
     assert report["corpus"]["examples"] == report["overlap"] == 50
     assert report["corpus"]["lengths"]["source"]["maximum"] == len("source 49")
@@ -308,17 +309,18 @@ def test_command_reports_on_format_without_lines(tmp_path, monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("option", "facts"),
     [
-        ("order=>", "`--format-option` must be one of 'byte_order', 'columns', "),
+        ("order=>", "`--format-option` must be one of '"),
+        ("order=>", "'byte_order', "),
         ("byte_order", "--format-option byte_order: must look like NAME=VALUE"),
         ("byte_order=[", "--format-option byte_order=[: "),
-        ("columns=[text]", "`--format-option columns`: is not an option of the format records"),
-        ("columns=[text]", "Options of records: byte_order."),
+        ("columns=[text]", "`--format-option columns`: is not an option of the format test_re"),
+        ("columns=[text]", "Options of test_records: byte_order."),
     ],
 )
 def test_command_refuses_wrong_option_of_format(tmp_path, monkeypatch, capsys, option, facts):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "pairs.rec").write_bytes(record(b"one", b"1"))
-    assert main(["data", "pairs.rec", "--format-option", option]) == 2
+    (tmp_path / "pairs.test_rec").write_bytes(record(b"one", b"1"))
+    assert main(["data", "pairs.test_rec", "--format-option", option]) == 2
     complaint = capsys.readouterr().err
     assert complaint.count("\n") == 1
     assert facts in complaint
@@ -326,56 +328,100 @@ def test_command_refuses_wrong_option_of_format(tmp_path, monkeypatch, capsys, o
 
 @pytest.mark.usefixtures("records_format")
 def test_gzip_extension_does_not_belong_to_format_without_lines():
-    assert guess_format(["pairs.rec"]) == "records"
+    assert guess_format(["pairs.test_rec"]) == "test_records"
     assert guess_format(["pairs.tsv.GZ"]) == "tsv"
     with pytest.raises(UserError, match="cannot be guessed"):
-        guess_format(["pairs.rec.gz"])
+        guess_format(["pairs.test_rec.gz"])
+
+
+# The format that the documentation of the package shows.
+
+LINES = (corpora.__doc__ or "").splitlines()
+SKETCH = "\n".join(line for line in LINES if line.startswith("    ") or not line)
+SKETCH = textwrap.dedent(SKETCH).strip() + "\n"
 
 
 class FakeParquet(types.ModuleType):
-    """Stands for `pyarrow.parquet`: a file has two row groups of two rows."""
+    """Stands for `pyarrow.parquet`: a file is JSON, a list of row groups with their columns."""
 
+    @contextlib.contextmanager
     def ParquetFile(self, path):  # noqa: N802
-        return self
+        groups = json.loads(pathlib.Path(path).read_text())
 
-    def iter_batches(self, columns):
-        assert columns == ["source", "target"]
-        for rows in ({"target": ["1", None], "source": "ab"}, {"source": "cd", "target": "34"}):
-            yield types.SimpleNamespace(
-                column=lambda name, rows=rows: types.SimpleNamespace(to_pylist=lambda: rows[name])
-            )
+        def iter_batches(columns):
+            for group in groups:
+                texts = {name: group[name] for name in columns}
+                yield types.SimpleNamespace(
+                    column=lambda name, texts=texts: types.SimpleNamespace(
+                        to_pylist=lambda: texts[name]
+                    )
+                )
+
+        names = types.SimpleNamespace(names=list(groups[0]))
+        yield types.SimpleNamespace(schema_arrow=names, iter_batches=iter_batches)
 
 
 @pytest.fixture
-def sketched_format():
-    """Registers the format that the documentation of the package sketches."""
-    lines = (corpora.__doc__ or "").splitlines()
-    sketch = "\n".join(line for line in lines if line.startswith("    ") or not line)
-    names = {name: getattr(corpora, name) for name in corpora.__all__} | {"UserError": UserError}
-    exec(textwrap.dedent(sketch), names)
+def sketched_format(monkeypatch):
+    """Registers the format of the documentation under another name, for one test."""
+    monkeypatch.setitem(sys.modules, "pyarrow", types.ModuleType("pyarrow"))
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", FakeParquet("pyarrow.parquet"))
+    names = {"__name__": __name__}
+    source = SKETCH.replace('"parquet"', '"test_parquet"').replace('.parquet"', '.test_parquet"')
+    exec(compile(source, "parquet.py", "exec"), names)
     yield names["ParquetCorpus"]
-    del FORMATS["parquet"]
+    del FORMATS["test_parquet"]
 
 
 @pytest.mark.usefixtures("sketched_format")
-def test_sketched_format_reads_row_groups(tmp_path, monkeypatch):
-    path = tmp_path / "pairs.parquet"
-    path.touch()
-    fake = FakeParquet("pyarrow.parquet")
-    monkeypatch.setitem(sys.modules, "pyarrow", types.ModuleType("pyarrow"))
-    monkeypatch.setitem(sys.modules, "pyarrow.parquet", fake)
-    with pytest.raises(UserError) as caught:
+def test_sketched_format_reads_row_groups(tmp_path):
+    path = tmp_path / "pairs.test_parquet"
+    groups = [
+        {"target": ["1", None], "source": ["a", "b"], "de": ["eins", "zwei"]},
+        {"target": ["3", "4"], "source": ["c", 4], "de": ["drei", "vier"]},
+    ]
+    path.write_text(json.dumps(groups))
+    with pytest.raises(UserError, match=r"\('b', None\)") as caught:
         open_corpus([path]).check()
     assert caught.value.where == f"{path}:2"
-    assert list(open_corpus([path], on_bad_line="skip")) == [("a", "1"), ("c", "3"), ("d", "4")]
+    corpus = open_corpus([path], on_bad_line="skip")
+    assert list(corpus) == [("a", "1"), ("c", "3")]
+    assert corpus.check().bad_lines == 2
+    keys = {"text": "de"}
+    assert find_columns([path], keys=keys) == ("text",)
+    assert list(open_corpus([path], keys=keys)) == [("eins",), ("zwei",), ("drei",), ("vier",)]
+    other = open_corpus([path], keys={"text": "target"})
+    assert other.fingerprint() != open_corpus([path], keys=keys).fingerprint()
+
+
+@pytest.mark.usefixtures("sketched_format")
+@pytest.mark.parametrize(
+    ("content", "facts"),
+    [('[{"source": [], "de": []}]', r"'target'.*'source', 'de'.*`keys`"), ("PAR1", "is damaged")],
+)
+def test_sketched_format_refuses_wrong_files_when_it_opens_them(tmp_path, content, facts):
+    path = tmp_path / "pairs.test_parquet"
+    path.write_text(content)
+    with pytest.raises(UserError, match=facts) as caught:
+        open_corpus([path])
+    assert caught.value.where == str(path)
 
 
 @pytest.mark.usefixtures("sketched_format")
 def test_sketched_format_without_its_library_names_it(tmp_path, monkeypatch):
-    (tmp_path / "pairs.parquet").touch()
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    (tmp_path / "pairs.test_parquet").touch()
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
     with pytest.raises(UserError, match="pip install pyarrow"):
-        open_corpus([tmp_path / "pairs.parquet"])
+        open_corpus([tmp_path / "pairs.test_parquet"])
+
+
+@pytest.mark.parametrize("command", ["check", "format --check"])
+def test_sketched_format_keeps_the_rules_of_the_code(command):
+    pytest.importorskip("ruff")
+    path = pathlib.Path(corpora.__file__).with_name("parquet.py")
+    ruff = [sys.executable, "-m", "ruff", *command.split(), "--stdin-filename", str(path), "-"]
+    done = subprocess.run(ruff, input=SKETCH, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_register_format_refuses_taken_name():

@@ -31,7 +31,7 @@ def test_language_model_continues_its_prompt(attention):
     for row in range(3):
         alone = functions["serving_default"](text=prompts[row : row + 1])
         assert alone["text"].numpy()[0] == texts[row]
-    # What the search reports is what the model gives the text, given its beginning.
+    # The score of the search equals the normalized log-probability of the continuation.
     added = tf.strings.substr(texts[:2], [4, 0], [99, 99])
     scored = functions["score"](source=prompts[:2], target=added)
     tokens = tf.cast(scored["tokens"], tf.float32)

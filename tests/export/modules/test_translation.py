@@ -137,8 +137,8 @@ def test_sample_depends_on_seed_and_row_and_checks_temperature(functions):
     wild = draw(text, 2.0, 1)
     assert np.all(wild == draw(text, 2.0, 1))
     assert np.any(wild != draw(text, 2.0, 2))
-    assert len(set(wild[::2])) > 1  # each row draws for itself
-    assert np.all(draw(text[:3], 2.0, 1) == wild[:3])  # and whatever the others are
+    assert len(set(wild[::2])) > 1  # rows with the same text have different draws
+    assert np.all(draw(text[:3], 2.0, 1) == wild[:3])  # which do not depend on other rows
     mixed = tf.concat([text[:1], ["Vögel und Kühe und graue Fische"] * 3, text[4:5]], axis=0)
     assert draw(mixed, 2.0, 1)[[0, 4]].tolist() == wild[[0, 4]].tolist()
     tame = draw(text, 0.0, 1)
@@ -270,7 +270,7 @@ def test_export_of_a_recurrent_model_compiled_by_xla_is_replayed(tmp_path):
     path = export_model(trained, tmp_path / "small", search=SHORT, xla=True, portable=True)
     checked = check_export(path)
     assert checked.manifest["kind"] == "RecurrentSeq2Seq"
-    assert {pair["signature"] for pair in checked.manifest["golden"]} == set(NAMES)
+    assert {pair["signature"] for pair in checked.manifest["golden"]} >= set(NAMES)
 
 
 @pytest.mark.parametrize(

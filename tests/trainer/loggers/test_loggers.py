@@ -162,7 +162,7 @@ def service():
     """Registers a logger, as a file in the package would; returns what it receives."""
     received = types.SimpleNamespace(calls=[], runs=[])
 
-    @register_logger("service")
+    @register_logger("test_service")
     class ServiceLogger(Logger):
         @classmethod
         def for_run(cls, run_directory, name):
@@ -188,13 +188,13 @@ def service():
             received.calls.append(("close", None, None))
 
     yield received
-    del LOGGERS["service"]
+    del LOGGERS["test_service"]
 
 
 def test_registered_logger_receives_everything_of_a_training(corpora, trainings, tmp_path, service):
     recipe = make_recipe(
         corpora,
-        training={"loggers": ["jsonl", "service"]},
+        training={"loggers": ["jsonl", "test_service"]},
         evaluation={"every": 6, "sentences": 2},
         tensorboard={"every": 6, "attention": 1, "samples": 2, "projector": True},
     )

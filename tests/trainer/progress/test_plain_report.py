@@ -86,8 +86,8 @@ def test_other_work_is_reported_once(report, stream):
 
 
 def test_control_characters_in_messages_are_escaped(report, stream):
-    report.say("first\nsecond \x1b[31m")
-    assert stream.getvalue() == "first\nsecond \\x1b[31m\n"
+    report.say("first\nsecond\x85 \x1b[31m")
+    assert stream.getvalue() == "first\\nsecond\\x85 \\x1b[31m\n"
 
 
 def test_summary_is_written_to_the_stream_of_results(stream):

@@ -56,7 +56,7 @@ def test_finished_stage_is_a_line_with_its_time(terminal):
     assert "Tokenizing 29,000 pairs  ━" in seen
     assert "12,000/29,000  4.1 s" in seen
     assert "\n✓ Tokenizing 29,000 pairs  4.1 s\n" in seen
-    # It is not finished.
+    # The stage is not finished.
     assert "✓ Building" not in seen
 
 
@@ -78,7 +78,7 @@ def test_status_line_fits_the_terminal(terminal, monkeypatch, columns, words):
     bar = next(line for line in lines if words in line)
     assert bar.startswith("epoch 3/4  ")
     assert ("━━━" in bar) == (columns > 50)
-    # There is room for the ^C that the terminal writes.
+    # There is space for the ^C that the terminal writes.
     assert len(bar.rstrip()) <= columns - 2
     assert all(len(line) <= columns for line in lines)
 

@@ -1,4 +1,4 @@
-"""Values of a recipe that do not go together: the key, its value and the other key."""
+"""Conflicting values of a recipe: the error has the key, its value and the other key."""
 
 import pytest
 
@@ -159,6 +159,18 @@ def test_conflict_names_the_key_and_both_values(sections, key, facts):
         (
             {"model": {"attention": "shaw", "attention_options": {"distance": 3}}},
             ["model.attention_options", "distance"],
+        ),
+        (
+            {"model": {"feed_forward_options": {"num_expert": 8}}},
+            ["model.feed_forward_options", "'dense'", "num_expert"],
+        ),
+        (
+            {"evaluation": {"search": {"method": "sampling"}}},
+            ["evaluation.search.method", "'beam'", "'greedy'", "got 'sampling'", "--temperature"],
+        ),
+        (
+            {"evaluation": {"search": {"method": "greedy", "coverage_penalty": 0.2}}},
+            ["evaluation.search.coverage_penalty", "'greedy'", "got 0.2", "'beam'"],
         ),
         (
             {"evaluation": {"search": {"min_length": 5, "max_length": 3}}},

@@ -1,4 +1,4 @@
-"""Recipes from files and `--set`: every mistake has its place."""
+"""Recipes from files and `--set`: every mistake has a location."""
 
 import os
 import pathlib
@@ -32,7 +32,7 @@ def test_load_recipe_allows_an_empty_section(write):
     assert load_recipe(write(SMALL + "text:\n")) == load_recipe(write())
 
 
-# BAD_INPUTS 33: the most similar key, also of another section or another program.
+# Unknown keys, and the most similar key, also of another section or another program.
 @pytest.mark.parametrize(
     ("line", "key", "fix"),
     [
@@ -81,7 +81,7 @@ def test_mistake_of_a_missing_key_is_located_at_its_section(load_error):
     assert_mistake(load_error(SMALL.replace("name: small\n", "")), where="recipe.yaml", key="name")
 
 
-# BAD_INPUTS 38.
+# Files that are not recipes.
 @pytest.mark.parametrize(
     ("text", "where", "fact"),
     [
@@ -196,7 +196,7 @@ def test_recipe_error_has_one_object_for_each_mistake(write):
     assert [mistake.got for mistake in caught.value.mistakes] == [-1, 0]
 
 
-# BAD_INPUTS 39: the differences that are shown when resuming is refused.
+# The differences that are shown when resuming is refused.
 def test_recipe_difference_has_dotted_keys_and_both_values(write):
     old = load_recipe(write())
     overrides = ["seed=2", "training.learning_rate=1e-3", "evaluation.search.beams=1"]

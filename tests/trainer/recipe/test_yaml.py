@@ -1,4 +1,4 @@
-"""Strict YAML: values, places of keys, what is refused, and writing."""
+"""Strict YAML: values, locations of keys, refused input, and writing."""
 
 import math
 import subprocess

@@ -12,6 +12,7 @@ from tensorboard import plugin_util
 from tensorboard.plugins.hparams import api_pb2, plugin_data_pb2
 from tensorboard.plugins.projector import ProjectorConfig
 
+from keras_transformer.metrics import TEXT_METRICS
 from tests.trainer.tensorboard.events import event_files, events_of, read_events
 from tests.trainer.tensorboard.watched_run import EVERY, REFERENCES, SETTINGS, SOURCES
 
@@ -51,11 +52,11 @@ def test_evaluations_have_the_tags_of_training_and_text_metrics(watched):
     assert list(found) == [3, 6]
     for step, values in found.items():
         assert values == pytest.approx(watched.tests[step])
-        assert set(values) == {*watched.batches[step], "bleu", "chrf", "exact_match"}
+        assert set(values) == {*watched.batches[step], *TEXT_METRICS}
 
 
 def test_keras_callbacks_get_the_text_metrics(watched):
-    for name in ("bleu", "chrf", "exact_match", "loss"):
+    for name in (*TEXT_METRICS, "loss"):
         assert watched.history[f"val_{name}"] == [watched.tests[step][name] for step in (3, 6)]
 
 

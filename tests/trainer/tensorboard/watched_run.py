@@ -38,7 +38,7 @@ REFERENCES = ["two red dogs", "nine gray cows and three blue cats", "[a](http://
 
 @dataclasses.dataclass(frozen=True)
 class WatchedRun:
-    """The logs, and what Keras and the callbacks had received.
+    """The logs, and the values that Keras and the callbacks received.
 
     Attributes:
         log_dir: the directory for TensorBoard.
@@ -59,7 +59,7 @@ class WatchedRun:
 
 
 class Recorder(keras.callbacks.Callback):
-    """Records its arguments; comes last in the list."""
+    """Records its arguments; must be the last callback in the list."""
 
     def __init__(self, quality):
         super().__init__()

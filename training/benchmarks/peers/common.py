@@ -128,7 +128,7 @@ def measure_training(
     Args:
         peer: name of the library.
         options: of `training_options`.
-        run: makes an optimizer step with each batch, and waits for its end.
+        run: runs an optimizer step with each batch, and waits for its end.
         **extra: further fields of the row.
     """
     warm, timed = Workload(DATA).timing_batches(options.batches)
