@@ -1,5 +1,8 @@
 """From strings to strings with one object, for runs and exports."""
 
+import pathlib
+import sys
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -225,3 +228,24 @@ def test_text_model_of_a_trained_model_reads_its_present_weights(phrases_run):
     for weight in trained.model.weights:
         weight.assign(weight * 0.5)
     assert not np.allclose(model.embed(SOURCES), before, atol=1e-3)
+
+
+def test_one_translated_string_runs_functions_of_at_most_25_files(phrases_run):
+    """From the string through tokenizer, model and search back to a string, tracing included."""
+    model = load(phrases_run)
+    package = pathlib.Path(keras_transformer.__file__).parent
+    files = set()
+
+    def note(frame, event, argument):
+        path = pathlib.Path(frame.f_code.co_filename)
+        if event == "call" and path.is_relative_to(package):
+            files.add(path.relative_to(package).as_posix())
+
+    sys.setprofile(note)
+    try:
+        translations = model.translate(SOURCES[:1])
+    finally:
+        sys.setprofile(None)
+    assert translations == TARGETS[:1]
+    assert {"text/tokenizer.py", "models/decoder.py", "decoding/search.py"} <= files
+    assert len(files) <= 25, sorted(files)

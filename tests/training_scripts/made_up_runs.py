@@ -4,7 +4,7 @@ import json
 import math
 
 from keras_transformer.trainer import Recipe, TrainingResult
-from keras_transformer.trainer.training_result import store_result
+from keras_transformer.trainer.training_result import result_as_json
 
 STEPS_PER_EPOCH = 125
 
@@ -65,7 +65,7 @@ def write_run(
         tensorboard=path / "tensorboard",
         validation={"loss": 1.9} | ({} if bleu is None else {"bleu": bleu}),
     )
-    store_result(path / "result.json", result)
+    (path / "result.json").write_text(result_as_json(result))
     return path
 
 

@@ -264,6 +264,7 @@ COPYING = {"copies": True, "coverage_weight": 1.0}
 COVERING = {"attention": "additive", "coverage_attention": True, **COPYING}
 
 
+@pytest.mark.slow
 def test_export_of_a_recurrent_model_compiled_by_xla_is_replayed(tmp_path):
     """`export_model` replays the golden pairs in a clean process before the directory appears."""
     trained = make_seq2seq(RecurrentSeq2Seq, COVERING)
