@@ -22,6 +22,7 @@ from keras_transformer.export.damage import (
     symbolic_link,
     unreadable,
 )
+from keras_transformer.export.signing import require_signature
 from keras_transformer.export.strict_json import parse_json
 from keras_transformer.models import MODELS
 
@@ -70,8 +71,15 @@ def write_manifest(directory: str | os.PathLike[str], content: dict[str, Any]) -
         file.write(json.dumps(manifest, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
-def read_manifest(directory: str | os.PathLike[str]) -> dict[str, Any]:
-    """Returns the manifest of an export; a `UserError` reports what is wrong with it."""
+def read_manifest(
+    directory: str | os.PathLike[str], key: str | os.PathLike[str] | None = None
+) -> dict[str, Any]:
+    """Returns the manifest of an export; a `UserError` reports what is wrong with it.
+
+    Args:
+        directory: directory of the export.
+        key: file with public keys, one of which must have signed the manifest. Default None, any.
+    """
     directory = pathlib.Path(directory)
     try:
         (directory / MANIFEST).lstat()
@@ -85,6 +93,8 @@ def read_manifest(directory: str | os.PathLike[str]) -> dict[str, Any]:
     except OSError:
         pass  # `read_bounded` reports it
     content = read_bounded(directory, MANIFEST, MAXIMUM_BYTES)
+    if key is not None:
+        require_signature(directory, content, SIGNATURE, key)
     try:
         manifest = parse_json(content)
     except ValueError as error:

@@ -67,15 +67,23 @@ class Verification:
         return tuple(record for record in records if record.name in names)
 
 
-def check_export(directory: pathlib.Path, *, refuse_newer: bool = False) -> Verification:
+def check_export(
+    directory: pathlib.Path,
+    *,
+    refuse_newer: bool = False,
+    key: str | os.PathLike[str] | None = None,
+) -> Verification:
     """Checks an export without running any of it; a `UserError` reports the first problem.
 
     Args:
         directory: the version directory, from `resolve_version`.
         refuse_newer: whether to refuse exports of newer minor versions of packages. Default False.
+        key: file with public keys, one of which must have signed the export. Default None, any.
     """
+    # With a key, nothing that it has not signed is read.
+    manifest = None if key is None else read_manifest(directory, key)
     meta_graph = read_meta_graph(directory)
-    manifest = read_manifest(directory)
+    manifest = manifest or read_manifest(directory)
     total_bytes = check_files(directory, manifest)
     if refuse_newer:
         _refuse_newer(directory, manifest, meta_graph)
@@ -105,7 +113,9 @@ def check_export(directory: pathlib.Path, *, refuse_newer: bool = False) -> Veri
     return Verification(directory, checks, manifest, total_bytes)
 
 
-def verify_export(directory: str | os.PathLike[str]) -> Verification:
+def verify_export(
+    directory: str | os.PathLike[str], key: str | os.PathLike[str] | None = None
+) -> Verification:
     """Checks an export, starting with the fastest checks, and stops at the first failure.
 
     Nothing in the export runs before its files equal those of the manifest and its operations are
@@ -113,11 +123,12 @@ def verify_export(directory: str | os.PathLike[str]) -> Verification:
 
     Args:
         directory: `<name>/<version>`, or `<name>` for the highest version.
+        key: file with public keys, one of which must have signed the export. Default None, any.
 
     Raises:
         UserError: for the first problem, in one line.
     """
-    checked = check_export(resolve_version(directory), refuse_newer=True)
+    checked = check_export(resolve_version(directory), refuse_newer=True, key=key)
     golden = replay_golden_pairs(checked.directory)
     for number, row in enumerate(golden, 1):
         if not row.ok:
