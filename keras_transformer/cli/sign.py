@@ -36,7 +36,7 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.new_key is not None:
         if arguments.directory is not None or arguments.key is not None:
             raise UserError("--new-key makes a key and signs nothing.", fix="Give it alone.")
-        make_key(arguments.new_key)
+        run_with_tensorflow(make_key, arguments)
     elif arguments.directory is None or arguments.key is None:
         fix = "Give both, or --new-key FILE to make a pair of keys."
         raise UserError("DIR or --key is missing.", fix=fix)
@@ -44,14 +44,14 @@ def run(arguments: argparse.Namespace) -> None:
         run_with_tensorflow(sign, arguments)
 
 
-def make_key(path: str) -> None:
+def make_key(arguments: argparse.Namespace) -> None:
     """Writes a pair of keys, and prints their names."""
     from keras_transformer._utils.errors import named_file_errors
     from keras_transformer.export.signing import write_keys
 
-    with named_file_errors(path):
-        public = write_keys(path)
-    print(f"Private key, for you alone: {shown(path)}")
+    with named_file_errors(arguments.new_key):
+        public = write_keys(arguments.new_key)
+    print(f"Private key, for you alone: {shown(arguments.new_key)}")
     print(f"Public key, for everybody:  {shown(os.fspath(public))}")
 
 

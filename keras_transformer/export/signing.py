@@ -9,7 +9,7 @@ verifies it, too:
     -sigfile assets.extra/manifest.sig -in assets.extra/manifest.json
 
 A signature says that the owner of the key wrote this manifest, not when: an older export with a
-valid signature stays valid. Keys are PEM files, such as those of `openssl genpkey -algorithm ed25519`.
+valid signature stays valid. Keys are PEM files, such as `openssl genpkey -algorithm ed25519` makes.
 """
 
 import os

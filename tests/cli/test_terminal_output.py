@@ -155,6 +155,7 @@ MISTAKES = {
     "evaluate, files": ["evaluate", "model", "--source", NAME, "--reference", "hostile.en"],
     "score": ["score", NAME, "--target", "hostile.en"],
     "explain": ["explain", NAME, "text"],
+    "serve": ["serve", NAME],
     "compare": ["compare", f"{NAME}.yaml"],
     "compare, models": ["compare", "quickstart", "--models", NAME],
 }
