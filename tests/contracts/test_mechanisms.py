@@ -199,9 +199,7 @@ IS_TOKEN = np.arange(T) < np.array([[7], [5], [2]])
 @ways
 def test_key_mask_hides_padding(name, dtype, training, dropout, jit, random):
     layer = built(name, random, dropout=dropout, dtype=dtype)
-    function = compiled(
-        lambda x: layer(x, mask=tf.constant(IS_TOKEN), training=training), jit
-    )
+    function = compiled(lambda x: layer(x, mask=tf.constant(IS_TOKEN), training=training), jit)
     check_padding_is_hidden(layer, function, random)
 
 
