@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         data,
         decoding,
         export,
+        hub,
         inference,
         layers,
         losses,
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
         trainer,
     )
     from keras_transformer.export import export_model
+    from keras_transformer.hub import load_pretrained
     from keras_transformer.inference import load
     from keras_transformer.losses import TokenCrossEntropy
     from keras_transformer.metrics import Perplexity, TokenAccuracy
@@ -46,6 +48,7 @@ _MODULES = (
     "data",
     "decoding",
     "export",
+    "hub",
     "inference",
     "layers",
     "losses",
@@ -57,6 +60,7 @@ _MODULES = (
 )
 _NAMES = {
     "export": ("export_model",),
+    "hub": ("load_pretrained",),
     "inference": ("load",),
     "losses": ("TokenCrossEntropy",),
     "metrics": ("Perplexity", "TokenAccuracy"),
@@ -99,9 +103,11 @@ __all__ = [
     "decoding",
     "export",
     "export_model",
+    "hub",
     "inference",
     "layers",
     "load",
+    "load_pretrained",
     "losses",
     "metrics",
     "models",

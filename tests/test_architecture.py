@@ -21,6 +21,7 @@ ORDER = [
     {"decoding"},
     {"export"},
     {"inference"},
+    {"hub"},
     {"trainer"},
     {"analysis"},
     {"cli"},

@@ -74,4 +74,4 @@ def explain_text(arguments: argparse.Namespace) -> None:
             write(json.dumps(content, ensure_ascii=False, allow_nan=False) + "\n")
         else:
             lines = [shared.one_line(explanation.target), verdict.headline, *verdict.reasons]
-            write("".join(f"{line}\n" for line in [*lines, f"Saved: {shown(output)}"]))
+            write("".join(f"{line}\n" for line in [*lines, f"Saved: {shown(str(output))}"]))

@@ -2,6 +2,8 @@
 
   keras-transformer export runs/dates --to saved_models/dates
   keras-transformer export runs/dates --to saved_models/dates --beams 8 --weights bfloat16
+  keras-transformer export runs/dates --to saved_models/dates_small --weights int8
+  keras-transformer export runs/dates --to saved_models/dates_fast --signatures translate
   keras-transformer export runs/dates --to saved_models/dates_here --xla
 
 The next version, such as saved_models/dates/1, appears when it is complete: a clean process has
@@ -31,7 +33,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     limit += "--max-length leaves of it, but at least half of it)"
     add("--max-source-tokens", type=int, metavar="N", help=limit)
     weights = "dtype in which weights are stored; the effect is measured (default: float32)"
-    add("--weights", choices=("float32", "float16", "bfloat16"), help=weights)
+    add("--weights", choices=("float32", "float16", "bfloat16", "int8"), help=weights)
+    signatures = (
+        "write only these, such as translate, score or embed: a smaller graph, which loads "
+    )
+    signatures += "faster (default: all that the model offers)"
+    add("--signatures", nargs="+", metavar="NAME", help=signatures)
     xla = "compile the search with XLA: faster, but not for TensorFlow Serving"
     add("--xla", action="store_true", help=xla)
     portable = "require core operations, so that tensorflow-text is not needed; for models of bytes"
@@ -49,7 +56,9 @@ def export(arguments: argparse.Namespace) -> None:
     from keras_transformer.export import TextLimits, TrainedModel, export_model
 
     # Only settings that were given, since other formats may not have them.
-    given = {name: getattr(arguments, name) for name in ("weights", "xla", "portable")}
+    given = {
+        name: getattr(arguments, name) for name in ("weights", "signatures", "xla", "portable")
+    }
     settings = {name: value for name, value in given.items() if value}
     # Mistakes in settings are reported before anything is loaded.
     searching = shared.search_settings(arguments)

@@ -31,13 +31,13 @@ class Tensor(NamedTuple):
         place: name of the function; None for the graph itself.
         node: name of the node or of the function's argument.
         output: name of the node's output, "" if there is one output or it is not given.
-        index: index of the tensor in that output.
+        number: index of the tensor in that output.
     """
 
     place: str | None
     node: str
     output: str = ""
-    index: int = 0
+    number: int = 0
 
 
 class NotConstantError(Exception):
@@ -127,11 +127,11 @@ class Graph:
     def _of_call(self, tensor: Tensor, node: Any) -> Iterator[Tensor]:
         """Yields what the functions that a node calls return as one of its outputs."""
         if node.op in _LOOPS:
-            yield self._input(tensor.place, node, tensor.index)
+            yield self._input(tensor.place, node, tensor.number)
         for key in CALLS[node.op]:
             if key != "cond":
                 for name in called({key: node.attr[key]}):
-                    yield self._returned(name, tensor.index)
+                    yield self._returned(name, tensor.number)
 
     def _returned(self, name: str, index: int) -> Tensor:
         function = self.functions.get(name)

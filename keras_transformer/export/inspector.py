@@ -63,17 +63,17 @@ def check(directory: pathlib.Path, kind: str, records: list[dict[str, Any]]) -> 
         return {"refused": {"problem": error.problem, "where": where, "fix": fix}}
 
 
-def find(directory: pathlib.Path, kind: str, records: list[dict[str, Any]]) -> dict[str, Any]:
+def find(directory: pathlib.Path, kind: str, records: Any) -> dict[str, Any]:
     """Returns what the checks find; a `UserError` reports the first problem."""
     from keras_transformer.export.allowed_ops import check_ops
     from keras_transformer.export.saved_model_file import check_variables, read_meta_graph
-    from keras_transformer.export.signatures import check_signatures, records_from_json
+    from keras_transformer.export.signatures import check_signatures
 
     meta_graph = read_meta_graph(directory)
     ops = check_ops(directory, meta_graph)
     with open(directory / "assets.extra" / "manifest.json", encoding="utf-8") as file:
         listed = [pair["signature"] for pair in json.load(file)["golden"]]
-    names = check_signatures(directory, meta_graph, kind, records_from_json(records), listed)
+    names = check_signatures(directory, meta_graph, kind, records, listed)
     variables, parameters = check_variables(directory, meta_graph)
     return {
         "functions": len(meta_graph.graph_def.library.function),

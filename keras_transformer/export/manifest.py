@@ -119,6 +119,7 @@ def find_problem(content: dict[str, Any]) -> str | None:
     - ops: {"outside_core": names of the operations that core TensorFlow does not have}.
     - golden: answers of the model in memory, a list of {"signature", "inputs", "outputs"}. Each
       signature of the export has at least one.
+    - signatures: names of the signatures, if the export has chosen ones and not all of its kind.
     """
     for key, kind in _TYPES.items():
         if not isinstance(content.get(key), kind) or key not in content:
@@ -137,6 +138,9 @@ def find_problem(content: dict[str, Any]) -> str | None:
         return "no list 'outside_core' in 'ops'"
     if not content["golden"] or not all(map(_is_golden_pair, content["golden"])):
         return "no golden pairs, or an incomplete one"
+    signatures = content.get("signatures", [])
+    if not isinstance(signatures, list) or not all(isinstance(each, str) for each in signatures):
+        return "'signatures' is not a list of names"
     return None
 
 

@@ -116,7 +116,7 @@ def _saves(function: Any) -> bool:
 
 def _merges_what_was_written(inner: "_Function", merge: Any) -> bool:
     """Returns whether a checkpoint is merged from the function's own files into its argument."""
-    pack = inner.nodes.get(inner.source(merge, 0))
+    pack = inner.nodes.get(inner.source(merge, 0) or "")
     return (
         pack is not None
         and pack.op == "Pack"

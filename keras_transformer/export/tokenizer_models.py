@@ -20,7 +20,6 @@ from typing import Any
 
 import numpy as np
 from google.protobuf.message import DecodeError
-from tensorflow.core.framework import types_pb2
 
 from keras_transformer.export.graph import Graph, NotConstantError
 
@@ -30,6 +29,9 @@ MAXIMUM_BYTES = 64 << 20
 MAXIMUM_PIECES = 1 << 20
 #: Longest piece of a WordPiece vocabulary, in bytes.
 MAXIMUM_PIECE_BYTES = 1000
+
+# DT_UINT8 in tensorflow/core/framework/types.proto.
+_UINT8 = 4
 
 # The input of each operation that is a WordPiece model.
 _WORDPIECE_INPUT = {"FastWordpieceTokenizeWithOffsets": 1}
@@ -83,7 +85,7 @@ def _wordpiece_models(graph: Graph, place: str | None, node: Any) -> Iterator[by
     if len(node.input) <= number:
         raise NotConstantError(f"a missing input of {node.op}")
     for tensor in graph.constants(graph.parsed(place, node.input[number])):
-        if tensor.dtype != types_pb2.DT_UINT8 or len(tensor.tensor_shape.dim) != 1:
+        if tensor.dtype != _UINT8 or len(tensor.tensor_shape.dim) != 1:
             raise UnsafeModelError("it is no vector of bytes")
         content = tensor.tensor_content or bytes(value & 255 for value in tensor.int_val)
         if len(content) != tensor.tensor_shape.dim[0].size:

@@ -14,7 +14,7 @@ from keras_transformer.export.allowed_ops import check_ops
 from keras_transformer.export.damage import damaged, refused
 from keras_transformer.export.golden import GoldenRow, replay_golden_pairs
 from keras_transformer.export.manifest import MANIFEST, check_files, read_manifest
-from keras_transformer.export.modules import signatures_of_kind
+from keras_transformer.export.modules import signatures_of_export, signatures_of_kind
 from keras_transformer.export.saved_model_file import (
     SAVED_MODEL,
     check_variables,
@@ -86,7 +86,8 @@ def check_export(directory: pathlib.Path, *, refuse_newer: bool = False) -> Veri
         problem = f"ops outside core TensorFlow are {outside}, but it names {listed}"
         raise damaged(directory, MANIFEST, problem)
     kind, has_golden = manifest["kind"], [pair["signature"] for pair in manifest["golden"]]
-    names = check_signatures(directory, meta_graph, kind, signatures_of_kind(kind), has_golden)
+    records = signatures_of_export(manifest)
+    names = check_signatures(directory, meta_graph, kind, records, has_golden)
     variables, parameters = check_variables(directory, meta_graph)
     written = manifest["created_with"].items()
     made_with = ", ".join(f"{package} {version}" for package, version in written if version)

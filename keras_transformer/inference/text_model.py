@@ -19,6 +19,7 @@ from keras_transformer.decoding import Search, SearchSettings
 from keras_transformer.export.damage import no_tensorflow_text
 from keras_transformer.export.modules import (
     ContinuationModule,
+    GenerationModule,
     make_text_module,
     reads_trees,
     text_module_class,
@@ -48,7 +49,7 @@ SignatureFunction = Callable[..., Mapping[str, tf.Tensor]]
 
 _METHODS = ("translate", "generate", "n_best", "score", "attention", "embed", "classify")
 # The signatures that methods of another name call.
-_SIGNATURES = {"translate": "serving_default", "generate": "sample", "embed": "encode"}
+_SIGNATURES = {"translate": "serving_default", "generate": "serving_default", "embed": "encode"}
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -141,9 +142,12 @@ class TextModel:
         offered = [name for name in _METHODS if _SIGNATURES.get(name, name) in self.signatures]
         # Only a model that writes text and has a source translates; encoders have a
         # `serving_default` as well.
-        if self.is_language_model or "generate" not in offered:
-            offered = [name for name in offered if name != "translate"]
-        return tuple(offered)
+        missing = set()
+        if self.is_language_model:
+            missing = {"translate"}
+        elif not issubclass(text_module_class(MODELS[self.kind]), GenerationModule):
+            missing = {"translate", "generate"}
+        return tuple(name for name in offered if name not in missing)
 
     def require(self, method: str) -> None:
         """Raises a `UserError` unless the model offers a method."""

@@ -151,6 +151,12 @@ def call_signature(
         rows: number of rows of each input.
         **inputs: the inputs by name.
     """
+    if name not in text_model.signatures:
+        raise UserError(
+            f"the export has no signature {name!r}; it has {', '.join(text_model.signatures)}.",
+            where=text_model.name,
+            fix="Export the model again, without `signatures`.",
+        )
     outputs = text_model.signatures[name](**inputs)
     arrays = {key: value.numpy() for key, value in outputs.items()}
     for key, array in arrays.items():

@@ -578,14 +578,15 @@ class ExportSection(Section, key="export"):
     Args:
         to: Directory for exports, as DIR/<name>/<version>. Default: null, in the run directory.
         format: Registered export format. Default: "saved_model".
-        weights: Type of stored weights: "float32", "float16" or "bfloat16". Default: "float32".
+        weights: Type of stored weights: "float32", "float16", "bfloat16" or "int8". Default:
+            "float32".
         enabled: Whether the model is exported. Default: true.
     """
 
     to: str | None = setting(None, or_null(checks.require_text))
     # Checking other names imports the registry, and with it TensorFlow; the default needs no check.
     format: str = setting("saved_model", registered(_EXPORT_FORMATS, "saved_model"))
-    weights: str = setting("float32", one_of("float32", "float16", "bfloat16"))
+    weights: str = setting("float32", one_of("float32", "float16", "bfloat16", "int8"))
     enabled: bool = setting(True, checks.require_boolean)
 
     def settings(self) -> dict[str, Any]:

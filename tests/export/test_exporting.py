@@ -18,12 +18,14 @@ from keras_transformer.export import (
     TrainedModel,
     export_model,
     register_export_format,
+    verify_export,
 )
 from keras_transformer.export.formats import saved_model
 from keras_transformer.export.golden import GoldenRow
 from keras_transformer.export.manifest import read_manifest
 from keras_transformer.export.saved_model_file import read_meta_graph
 from keras_transformer.inference import load
+from keras_transformer.inference.text_model import TextModel
 from keras_transformer.text import ByteTokenizer, TokenizerPair
 from tests import phrases
 
@@ -91,6 +93,44 @@ def test_export_with_bfloat16_weights_has_half_the_size(bytes_export):
     assert 0 < weights["difference"]["largest_difference_of_scores"] < 0.5
     data = bytes_export / "7" / "variables" / "variables.data-00000-of-00001"
     assert data.stat().st_size < 2.5 * weights["parameters"]
+
+
+def test_export_with_int8_weights_has_a_quarter_of_the_size_and_one_signature(encoder, tmp_path):
+    small = export_model(encoder, tmp_path / "small", weights="int8", signatures=["embed"])
+    manifest = read_manifest(small)
+    assert manifest["weights"]["dtype"] == "int8"
+    assert manifest["signatures"] == ["encode"]
+    parameters = manifest["weights"]["parameters"]
+    assert parameters == encoder.model.count_params()
+    data = small / "variables" / "variables.data-00000-of-00001"
+    assert parameters < data.stat().st_size < 2.5 * parameters  # vectors and scales are float32
+    assert verify_export(small).checks[-1].ok
+    model, export = TextModel.of(encoder), load(small)
+    assert export.offers == ("embed",)
+    assert list(export.signatures) == ["encode"]
+    expected, found = model.embed(TEXTS), export.embed(TEXTS)
+    assert 0 < np.max(np.abs(found - expected)) < 0.1 * np.max(np.abs(expected))
+    with pytest.raises(UserError, match="does not offer `classify`"):
+        export.classify("a")
+
+
+def test_export_with_one_signature_still_translates(tmp_path):
+    search = SearchSettings(beams=1, max_length=4)
+    settings = {"search": search, "signatures": ["translate"], "weights": "int8"}
+    path = export_model(phrases.make_bytes_model(), tmp_path / "bytes", **settings)
+    export = load(path)
+    assert export.offers == ("translate", "generate")
+    assert len(export.translate(["a", "b"])) == 2
+    assert read_manifest(path)["weights"]["difference"]["texts"] > 0
+    with pytest.raises(UserError, match="no signature 'sample'"):
+        export.translate("a", temperature=1.0)
+
+
+@pytest.mark.parametrize("names", [["translate"], [], "encode", ["n_best", "encode"]])
+def test_export_of_signatures_that_the_model_lacks_raises_an_error(encoder, tmp_path, names):
+    with pytest.raises(UserError, match="`signatures` must be"):
+        export_model(encoder, tmp_path / "x", signatures=names)
+    assert not (tmp_path / "x").exists()
 
 
 def test_portable_export_loads_without_tensorflow_text(bytes_export, phrases_run, tmp_path):
@@ -192,7 +232,7 @@ def test_load_never_runs_a_hostile_export(tmp_path):
     assert not (tmp_path / "written").exists()
 
 
-@pytest.mark.parametrize("weights", ["int8", "float64"])
+@pytest.mark.parametrize("weights", ["int4", "float64"])
 def test_export_with_unknown_weights_raises_an_error(encoder, tmp_path, weights):
     with pytest.raises(ValueError, match="`weights` must be one of"):
         export_model(encoder, tmp_path / "x", weights=weights)

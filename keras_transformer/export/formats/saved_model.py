@@ -4,7 +4,7 @@ import dataclasses
 import importlib.metadata
 import os
 import pathlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -13,13 +13,18 @@ import tensorflow as tf
 
 from keras_transformer import __version__
 from keras_transformer._utils.checks import require_choice
-from keras_transformer._utils.errors import UserError
+from keras_transformer._utils.errors import ArgumentError, UserError
 from keras_transformer.decoding import Search, SearchSettings
 from keras_transformer.export.allowed_ops import check_ops
 from keras_transformer.export.formats.base import ExportFormat, register_export_format
 from keras_transformer.export.golden import make_golden_pair, replay_golden_pairs
 from keras_transformer.export.manifest import write_manifest
-from keras_transformer.export.modules import TextLimits, TextModule, make_text_module
+from keras_transformer.export.modules import (
+    TextLimits,
+    TextModule,
+    make_text_module,
+    signatures_of_kind,
+)
 from keras_transformer.export.saved_model_file import read_meta_graph
 from keras_transformer.export.trained_model import TrainedModel
 from keras_transformer.text import Tokenizer
@@ -30,7 +35,13 @@ BUILT_IN_EXAMPLES = ("", " ", "A", "Two words, и ещё несколько – 
 #: Requests that TensorFlow Serving runs when it loads an export, a TFRecord of `PredictionLog`:
 #: https://www.tensorflow.org/tfx/serving/saved_model_warmup
 WARMUP = "assets.extra/tf_serving_warmup_requests"
-WEIGHT_DTYPES = ("float32", "float16", "bfloat16")
+WEIGHT_DTYPES = ("float32", "float16", "bfloat16", "int8")
+#: Names for signatures that people know from the methods of `keras_transformer.load`.
+METHOD_SIGNATURES = {
+    "translate": "serving_default",
+    "generate": "serving_default",
+    "embed": "encode",
+}
 
 # Field numbers, from prediction_log.proto, predict.proto and model.proto. Only these fields are
 # needed, so they are written here without the package tensorflow-serving-api.
@@ -52,8 +63,12 @@ class SavedModelFormat(ExportFormat):
         trained: a `TrainedModel`.
         search: a deterministic `Search` or `SearchSettings`. Default: the search of the recipe.
         limits: a `TextLimits`. Default: what the model is made for.
-        weights: dtype in which weights are stored: "float32", "float16" or "bfloat16". The effect
-            on the answers is measured and written into the manifest. Default "float32".
+        weights: dtype in which weights are stored: "float32", "float16", "bfloat16" or "int8",
+            which has a scale for each row. Models compute in their own dtype. The effect on the
+            answers is measured and written into the manifest. Default "float32".
+        signatures: names of the signatures to write, such as "translate" (`serving_default`),
+            "score" or "embed" (`encode`). Loading takes most of its time for the graphs of the
+            signatures. Default: all that the model offers.
         xla: whether XLA compiles the searches: faster in the same process, but TensorFlow Serving
             does not load it by default. Default False.
         portable: whether to require that all operations are in core TensorFlow, as with a tokenizer
@@ -67,6 +82,7 @@ class SavedModelFormat(ExportFormat):
         search: Search | SearchSettings | None = None,
         limits: TextLimits | None = None,
         weights: str = "float32",
+        signatures: Sequence[str] | None = None,
         xla: bool = False,
         portable: bool = False,
     ) -> None:
@@ -74,6 +90,9 @@ class SavedModelFormat(ExportFormat):
         self.search = search
         self.limits = limits
         self.weights: str = require_choice("weights", weights, WEIGHT_DTYPES)
+        self.signatures: tuple[str, ...] | None = None
+        if signatures is not None:
+            self.signatures = _chosen_signatures(trained.model, signatures)
         self.xla = xla
         self.portable = portable
         self._tokenizers: dict[str, Tokenizer] = {
@@ -91,14 +110,14 @@ class SavedModelFormat(ExportFormat):
 
     def write(self, directory: pathlib.Path, name: str, version: int) -> None:
         module = self._make_module(self.weights)
-        requests = example_requests(module, self.trained.examples)
+        requests = example_requests(module, self.trained.examples, self.signatures)
         golden = golden_pairs(module, requests)
         difference = None
         if self.weights != "float32":
             exact = golden_pairs(self._make_module(None), requests[:1])
             difference = _difference(exact, golden)
 
-        concrete = {name: function.concrete for name, function in module.functions.items()}
+        concrete = {name: module.functions[name].concrete for name, _ in requests}
         tf.saved_model.save(module, os.fspath(directory), signatures=concrete)
         # When it batches, TensorFlow Serving refuses scalars; and it does not load a model if a
         # warm-up request fails.
@@ -109,7 +128,7 @@ class SavedModelFormat(ExportFormat):
             found = ", ".join(outside_core)
             raise UserError(f"A portable export has core operations only; this one has {found}.")
         tensorflow_text = importlib.metadata.version("tensorflow-text") if outside_core else None
-        parameters = sum(variable.shape.num_elements() for variable in module.stored or ())
+        parameters = sum(weight.shape.num_elements() for weight in self.trained.model.weights)
         content = {
             "name": name,
             "version": version,
@@ -138,6 +157,8 @@ class SavedModelFormat(ExportFormat):
             "xla": self.xla,
             "golden": golden,
         }
+        if self.signatures is not None:
+            content["signatures"] = list(self.signatures)
         write_manifest(directory, content)
         for row in replay_golden_pairs(directory):
             if not row.ok:
@@ -150,12 +171,32 @@ class SavedModelFormat(ExportFormat):
         return make_text_module(self.trained, self.search, self.limits, self.xla, stored_dtype)
 
 
-def example_requests(module: TextModule, examples: tuple[str, ...]) -> list[Request]:
+def _chosen_signatures(model: keras.Model, names: Sequence[str]) -> tuple[str, ...]:
+    """Returns the signatures of a model that a user has named, in the order of their records."""
+    offered = [
+        record.name
+        for record in signatures_of_kind(type(model).__name__)
+        if record.requires is None or record.requires(model)
+    ]
+    methods = {name: each for name, each in METHOD_SIGNATURES.items() if each in offered}
+    if "sample" not in offered:  # the model writes no text
+        del methods["translate"], methods["generate"]
+    if isinstance(names, str) or not names:
+        raise ArgumentError("signatures", "a list of names, such as ['translate']", names)
+    known = [*offered, *methods]
+    chosen = {require_choice("signatures", name, known) for name in names}
+    return tuple(name for name in offered if name in {methods.get(each, each) for each in chosen})
+
+
+def example_requests(
+    module: TextModule, examples: tuple[str, ...], names: Sequence[str] | None = None
+) -> list[Request]:
     """Returns an example request for each signature of a module.
 
     Args:
         module: a `TextModule`.
         examples: texts in addition to `BUILT_IN_EXAMPLES`.
+        names: names of the signatures. Default: all.
     """
     texts = np.array([text.encode() for text in (*BUILT_IN_EXAMPLES, *examples)], object)
     # Targets are the model's own answers, so that the scores show how the model rates them.
@@ -164,6 +205,7 @@ def example_requests(module: TextModule, examples: tuple[str, ...]) -> list[Requ
     return [
         (name, function.record.example_request(texts, answers))
         for name, function in module.functions.items()
+        if names is None or name in names
     ]
 
 

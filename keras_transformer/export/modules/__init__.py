@@ -1,6 +1,7 @@
 """Text modules: models with their tokenizers as graph functions of strings."""
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 import keras
@@ -34,6 +35,7 @@ __all__ = [
     "make_text_module",
     "parse_conllu",
     "reads_trees",
+    "signatures_of_export",
     "signatures_of_kind",
     "stored_weights",
     "text_module_class",
@@ -84,3 +86,13 @@ def signatures_of_kind(kind: str) -> tuple[Signature, ...]:
         kind: the name of a model class, a key of `MODELS`.
     """
     return declared_signatures(text_module_class(MODELS[kind]))
+
+
+def signatures_of_export(manifest: Mapping[str, Any]) -> tuple[Signature, ...]:
+    """Returns the signatures that an export must have by its manifest, if its kind declares them.
+
+    Args:
+        manifest: from `read_manifest`. An export of chosen signatures names them in "signatures".
+    """
+    records, chosen = signatures_of_kind(manifest["kind"]), manifest.get("signatures")
+    return tuple(each for each in records if chosen is None or each.name in chosen)

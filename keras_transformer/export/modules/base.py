@@ -17,6 +17,8 @@ from keras_transformer.text import SpecialIds, Tokenizer
 
 #: Tensors by name: inputs or outputs.
 Tensors: TypeAlias = dict[str, tf.Tensor]
+#: A stored weight: a variable of any floating-point dtype, or one of 8-bit integers.
+StoredWeight: TypeAlias = "tf.Variable | QuantizedWeight"
 
 #: Maximum number of bytes of a token: SentencePiece's pieces have at most 16 characters.
 BYTES_PER_TOKEN = 64
@@ -72,7 +74,8 @@ class TextModule(tf.Module):
 
     Args:
         trained: a `TrainedModel`.
-        stored_dtype: dtype of the stored weights. Default: the model's own variables are used.
+        stored_dtype: dtype of the stored weights; "int8" for 8-bit integers, see `QuantizedWeight`.
+            Default: the model's own variables are used.
 
     Attributes:
         functions: the `GraphFunction` of each signature, by name.
@@ -91,12 +94,9 @@ class TextModule(tf.Module):
         self.source_tokenizer: Tokenizer = trained.tokenizers.source
         self.target_tokenizer: Tokenizer = trained.tokenizers.target
         self.special_ids: SpecialIds = trained.tokenizers.special_ids
-        self.stored: list[tf.Variable] | None = None
+        self.stored: list[StoredWeight] | None = None
         if stored_dtype is not None:
-            self.stored = [
-                tf.Variable(tf.cast(weight.value, stored_dtype), trainable=False)
-                for weight in trained.model.weights
-            ]
+            self.stored = [_store(weight.value, stored_dtype) for weight in trained.model.weights]
         functions = {
             record.name: GraphFunction(self, record)
             for record in declared_signatures(type(self))
@@ -202,24 +202,75 @@ class GraphFunction:
         return self.concrete(**tensors)
 
 
+class QuantizedWeight(tf.Module):
+    """A weight as integers from -127 to 127 and a scale for each row.
+
+    A value is its integer times the scale of its row. The largest value of each row is exact, the
+    error of the others is at most half of the scale.
+
+    Args:
+        value: floating-point `[…, N]`, with at least two axes.
+
+    >>> weight = QuantizedWeight(tf.constant([[0.5, -1.27], [0.0, 0.0]]))
+    >>> weight.integers.numpy()
+    array([[  50, -127],
+           [   0,    0]], dtype=int8)
+    >>> weight.dequantized(tf.float32).numpy().round(3)
+    array([[ 0.5 , -1.27],
+           [ 0.  ,  0.  ]], dtype=float32)
+    """
+
+    def __init__(self, value: tf.Tensor) -> None:
+        super().__init__()
+        value = tf.cast(value, tf.float32)
+        largest = tf.reduce_max(tf.abs(value), axis=-1, keepdims=True)  # [..., 1]
+        scale = tf.where(largest > 0, largest / 127, 1.0)
+        integers = tf.cast(tf.round(value / scale), tf.int8)
+        self.integers: tf.Variable = tf.Variable(integers, trainable=False, name="integers")
+        self.scale: tf.Variable = tf.Variable(scale, trainable=False, name="scale")
+
+    def dequantized(self, dtype: Any, as_constants: bool = False) -> tf.Tensor:
+        """Returns the weight in a floating-point dtype; see `stored_weights` for the arguments."""
+        read = _constant if as_constants else tf.convert_to_tensor
+        scale = tf.cast(read(self.scale), tf.float32)
+        return tf.cast(tf.cast(read(self.integers), tf.float32) * scale, dtype)
+
+
+def _store(value: tf.Tensor, dtype: str) -> StoredWeight:
+    """Returns a weight in the dtype in which it is stored.
+
+    With "int8", vectors remain float32: they are small, and biases and scales need the precision.
+    """
+    if dtype != "int8":
+        return tf.Variable(tf.cast(value, dtype), trainable=False)
+    if len(value.shape) < 2:
+        return tf.Variable(tf.cast(value, tf.float32), trainable=False)
+    return QuantizedWeight(value)
+
+
 def stored_weights(
-    model: keras.Model, stored: Sequence[tf.Variable], as_constants: bool = False
+    model: keras.Model, stored: Sequence[StoredWeight], as_constants: bool = False
 ) -> keras.StatelessScope:
     """Returns a context in which the layers of a model read other variables than their own.
 
     Args:
         model: a Keras model.
-        stored: a variable for each of `model.weights`, of any floating-point dtype.
+        stored: a `StoredWeight` for each of `model.weights`.
         as_constants: whether small weights become constants of the traced graph. XLA checks every
             variable before each call, which takes longer than encoding a short sentence.
     """
     weights = zip(model.weights, stored, strict=True)
     return keras.StatelessScope(
         state_mapping=[
-            (weight, tf.cast(_constant(value) if as_constants else value, weight.dtype))
-            for weight, value in weights
+            (weight, _read(value, weight.dtype, as_constants)) for weight, value in weights
         ]
     )
+
+
+def _read(value: StoredWeight, dtype: str, as_constants: bool) -> tf.Tensor:
+    if isinstance(value, QuantizedWeight):
+        return value.dequantized(dtype, as_constants)
+    return tf.cast(_constant(value) if as_constants else value, dtype)
 
 
 def _constant(variable: tf.Variable) -> tf.Variable | tf.Tensor:

@@ -4,7 +4,11 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_transformer.export.modules.base import LARGEST_CONSTANT_BYTES, stored_weights
+from keras_transformer.export.modules.base import (
+    LARGEST_CONSTANT_BYTES,
+    QuantizedWeight,
+    stored_weights,
+)
 
 
 def make_model():
@@ -37,3 +41,16 @@ def test_stored_weights_as_constants_keeps_large_ones_as_variables():
     captured = predict.get_concrete_function(inputs).captured_inputs
     assert [tensor is stored[0].handle for tensor in captured] == [True]  # the first kernel
     np.testing.assert_allclose(predict(inputs), model(inputs), rtol=1e-6)
+
+
+def test_quantized_weight_is_off_by_at_most_half_a_scale(random):
+    value = random.normal(size=(5, 3, 8)).astype("float32")
+    value[2, 1] = 0
+    weight = QuantizedWeight(tf.constant(value))
+    assert weight.integers.dtype == tf.int8
+    scale = np.abs(value).max(axis=-1, keepdims=True) / 127
+    found = weight.dequantized(tf.float32).numpy()
+    assert np.all(np.abs(found - value) <= scale * 0.501)
+    np.testing.assert_array_equal(found[2, 1], 0)
+    largest = np.abs(value).max(axis=-1)
+    np.testing.assert_allclose(np.abs(found).max(axis=-1), largest, rtol=1e-6)
