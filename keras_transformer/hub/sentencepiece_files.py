@@ -58,7 +58,9 @@ def with_added(files: TokenizerFiles, numbers: dict[str, int]) -> list[str]:
     if type(size) is not int or not 0 <= size < MAX_IDS:
         raise files.refuse(f"has the vocabulary size {size!r}.", "config.json")
     if size and max(tokens) >= size:
-        problem = f"has the vocabulary size {size}, but {tokens[max(tokens)]!r} has the id {max(tokens)}."
+        problem = (
+            f"has the vocabulary size {size}, but {tokens[max(tokens)]!r} has the id {max(tokens)}."
+        )
         raise files.refuse(problem, "config.json")
     return [tokens.get(n, f"<unused {n}>") for n in range(max(size, max(tokens) + 1))]
 
@@ -84,7 +86,9 @@ def tokens_of_model(files: TokenizerFiles, model: Any) -> list[str]:
         if kind in ("T5", "MT5"):
             count = files.setting("extra_ids", 100, int)
             if not 0 <= count <= 1000:
-                raise files.refuse(f"has the value {count} for 'extra_ids'.", "tokenizer_config.json")
+                raise files.refuse(
+                    f"has the value {count} for 'extra_ids'.", "tokenizer_config.json"
+                )
             tokens = [*tokens, *(f"<extra_id_{n}>" for n in reversed(range(count)))]
     else:
         known = ", ".join(f"{name}Tokenizer" for name in (*_FAIRSEQ, "Pegasus", *_PLAIN) if name)
@@ -122,8 +126,8 @@ def sentencepiece_tokenizer(
             fix = "Tokens that were added to the text's vocabulary are not supported."
             raise files.refuse(problem, "tokenizer_config.json", fix)
     controls |= {n for n, token in enumerate(tokens) if token in set(files.more_special_tokens)}
-    controls |= {n for n, token in enumerate(tokens) if token.startswith(("<unused ", "<extra_id_"))}
+    controls |= {
+        n for n, token in enumerate(tokens) if token.startswith(("<unused ", "<extra_id_"))
+    }
     arranged = arrange_pieces(model, tokens, special_ids.unknown, controls)
-    return PretrainedSentencePieceTokenizer(
-        arranged, len(tokens), special_ids, template, **options
-    )
+    return PretrainedSentencePieceTokenizer(arranged, len(tokens), special_ids, template, **options)

@@ -24,7 +24,14 @@ _ROLES = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_
 _HARMLESS = frozenset(
     {
         *("tokenizer_class", "processor_class", "model_max_length", "max_length", "max_len"),
-        *("padding_side", "truncation_side", "padding", "truncation", "stride", "truncation_strategy"),
+        *(
+            "padding_side",
+            "truncation_side",
+            "padding",
+            "truncation",
+            "stride",
+            "truncation_strategy",
+        ),
         *("pad_to_multiple_of", "pad_token_type_id", "model_input_names", "name_or_path"),
         *("special_tokens_map_file", "tokenizer_file", "chat_template", "is_local", "backend"),
         *("use_default_system_prompt", "spaces_between_special_tokens", "verbose", "use_fast"),
@@ -148,19 +155,23 @@ class TokenizerFiles:
         found: dict[int, AddedToken] = {}
         if self.has(ADDED_TOKENS):
             special = {*self.more_special_tokens, *filter(None, map(self.token, _ROLES))}
-            for text, number in self.vocabulary(self.json(ADDED_TOKENS) or {"": 0}, ADDED_TOKENS).items():
+            for text, number in self.vocabulary(
+                self.json(ADDED_TOKENS) or {"": 0}, ADDED_TOKENS
+            ).items():
                 if text:
                     found[number] = AddedToken(text, text in special)
         decoder = self._settings.get("added_tokens_decoder") or {}
         listed = (self.tokenizer or {}).get("added_tokens") or []
-        entries = [*decoder.items()] if isinstance(decoder, dict) else [("", None)]
-        entries += [(e.get("id"), e) for e in listed if isinstance(e, dict)]
+        entries: list[tuple[Any, Any]] = []
+        if isinstance(decoder, dict):
+            entries += [(int(n) if n.isdecimal() else None, each) for n, each in decoder.items()]
+        if isinstance(listed, list):
+            entries += [(e.get("id") if isinstance(e, dict) else None, e) for e in listed]
         for number, entry in entries:
             content = entry.get("content") if isinstance(entry, dict) else None
-            is_id = isinstance(number, int) or (isinstance(number, str) and number.isdecimal())
-            if not isinstance(content, str) or not is_id or not 0 <= int(number) < MAX_IDS:
+            if type(number) is not int or not 0 <= number < MAX_IDS or not isinstance(content, str):
                 raise self.refuse("has an added token without a valid id and content.", SETTINGS)
-            found[int(number)] = AddedToken(content, bool(entry.get("special")))
+            found[number] = AddedToken(content, bool(entry.get("special")))
         return found
 
     @functools.cached_property
@@ -171,9 +182,10 @@ class TokenizerFiles:
                 tokens = values.get(key)
                 if isinstance(tokens, list) and tokens:
                     texts = [t.get("content") if isinstance(t, dict) else t for t in tokens]
-                    if not all(isinstance(text, str) for text in texts):
+                    found = [text for text in texts if isinstance(text, str)]
+                    if len(found) != len(texts):
                         raise self.refuse(f"has {key!r} that are not texts.", SETTINGS)
-                    return texts
+                    return found
         return []
 
     def finish(self) -> None:

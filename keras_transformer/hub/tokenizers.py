@@ -210,15 +210,15 @@ def find_templates(
         raise UserError(f"{kind or files.model_type} has no codes of languages.")
     end = (special_ids.end,)
     if form is None:
-        suffix = end
         if kind in ("Llama", "CodeLlama", "Gemma", "Mistral"):
             files.setting("legacy")  # about special tokens inside a text
-            suffix = end if files.flag("add_eos_token", False) else ()
-            prefix = (special_ids.start,) if files.flag("add_bos_token", True) else ()
-            return (Template(prefix, suffix),) * 2
+            files.setting("add_bos_token")  # a language model starts with the start id
+            if files.flag("add_eos_token", False):
+                raise files.refuse("has true for 'add_eos_token'.", "tokenizer_config.json")
+            return (Template(), Template())
         if kind == "XLMRoberta":
-            return (Template((special_ids.start,), end),) * 2
-        return (Template((), suffix),) * 2
+            return Template((special_ids.start,), end), Template((special_ids.start,), end)
+        return Template((), end), Template((), end)
     numbers = {token: number for number, token in enumerate(tokens)}
 
     def code(language: str | None) -> tuple[int, ...]:
@@ -230,7 +230,9 @@ def find_templates(
             raise UserError(f"no token {token!r} for the language {language!r}.", fix=fix)
         return (numbers[token],)
 
-    of_source, of_target = code(source or given_source or usual), code(target or given_target)
+    if source is None:
+        source = given_source or (usual if kind != "Marian" else None)
+    of_source, of_target = code(source), code(given_target if target is None else target)
     if kind == "Marian":
         if source is not None:
             raise UserError("Marian models have one source language; give the target's alone.")

@@ -64,9 +64,7 @@ def find_unsafe_part(content: bytes) -> str | None:
         return "it writes spaces after words"
     if model.denormalizer_spec.precompiled_charsmap:
         return "it has a table for the output text"
-    return _find_wrong_piece(model) or _find_wrong_table(
-        model.normalizer_spec.precompiled_charsmap
-    )
+    return _find_wrong_piece(model) or _find_wrong_table(model.normalizer_spec.precompiled_charsmap)
 
 
 def _find_wrong_piece(model: Any) -> str | None:
@@ -101,9 +99,10 @@ def _find_wrong_table(table: bytes) -> str | None:
         return None
     wrong = "its table of replacements is damaged"
     size = struct.unpack_from("<I", table)[0] if len(table) >= 4 else 0
-    units, texts = np.frombuffer(table[4 : 4 + size // 4 * 4], np.uint32), table[4 + size :]
-    if not size or size % 1024 or len(table) < 4 + size or not texts or texts[-1]:
+    texts = table[4 + size :]
+    if not size or size % 1024 or not texts or texts[-1]:
         return wrong
+    units = np.frombuffer(table, np.uint32, size // 4, offset=4)
     characters = np.arange(256, dtype=np.uint32)
     waiting, seen = np.zeros(1, np.uint32), 0
     while waiting.size:
