@@ -144,6 +144,7 @@ MISTAKES = {
     "data": ["data", f"{NAME}.tsv"],
     "train": ["train", f"{NAME}.yaml"],
     "train, override": ["train", "quickstart", "--set", f"name={HOSTILE}"],
+    "seal": ["seal", NAME],
     "export": ["export", NAME, "--to", "there"],
     "verify": ["verify", NAME],
     "translate": ["translate", NAME, "--input", "hostile.de"],
