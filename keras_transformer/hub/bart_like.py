@@ -82,7 +82,9 @@ class BartLikeFamily(Family):
             "num_heads": heads,
             "intermediate_dim": size,
             "max_length": config.integer("max_position_embeddings"),
-            "activation": config.choice("activation_function", ACTIVATIONS, self.default_activation),
+            "activation": config.choice(
+                "activation_function", ACTIVATIONS, self.default_activation
+            ),
             "scale_embeddings": config.boolean("scale_embedding", self.default_scale),
             "dropout": config.number("dropout", 0.1),
             "attention_dropout": config.number("attention_dropout", 0.0),

@@ -21,7 +21,9 @@ SEARCHES = {
     "beam_never": {"num_beams": 3, "length_penalty": 0.5, "early_stopping": "never"},
 }
 SEQ2SEQ = sorted(
-    path.name for path in CHECKPOINTS.iterdir() if "encoder_states" in np.load(path / "expected.npz")
+    path.name
+    for path in CHECKPOINTS.iterdir()
+    if "encoder_states" in np.load(path / "expected.npz")
 )
 
 
@@ -73,6 +75,8 @@ def test_searches_find_the_texts_of_hugging_face(name):
     checkpoint, model, expected = opened(name)
     generation = dict(checkpoint.generation or {})
     for search, settings in SEARCHES.items():
+        if search not in ("greedy", "beam") and name != "bart":
+            continue  # tracing takes most of the time
         given = {**generation, "max_new_tokens": LONGEST, **settings}
         changed = Checkpoint(checkpoint.directory, checkpoint.config, given, checkpoint.tensors)
         found = SearchSettings(**search_of(changed, model.special_ids)).make(
