@@ -146,7 +146,13 @@ def _log_to_standard_error() -> None:
 
     handler = Handler()
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-    for name, level in (("keras_transformer.serving", logging.INFO), ("uvicorn", logging.ERROR)):
+    levels = {
+        "keras_transformer.serving": logging.INFO,
+        "uvicorn": logging.ERROR,
+        # It would print a traceback for each call whose bytes are no message.
+        "grpc._cython.cygrpc": logging.CRITICAL,
+    }
+    for name, level in levels.items():
         logger = logging.getLogger(name)
         logger.addHandler(handler)
         logger.setLevel(level)

@@ -214,9 +214,9 @@ class ModelManager:
             await self._load(model, number, *found[number])
             if model.versions[number].error:
                 del usable[number]
-        wanted = model.source.wanted([each.number for each in model.available])
+        wanted = model.source.wanted(list(usable))
         for version in model.available:
-            if version.number not in wanted or version.number not in found:
+            if version.number not in wanted:
                 self._retire(version)
         ended = [each for each in model.versions.values() if each.state == "END"]
         gone = [each for each in ended if each.number not in found]
