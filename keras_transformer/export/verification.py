@@ -84,7 +84,10 @@ class CheckedCopy(NamedTuple):
 
 @contextlib.contextmanager
 def checked_copy(
-    directory: str | os.PathLike[str], *, refuse_newer: bool = False
+    directory: str | os.PathLike[str],
+    *,
+    refuse_newer: bool = False,
+    key: str | os.PathLike[str] | None = None,
 ) -> Iterator[CheckedCopy]:
     """Checks a private copy of an export, and yields it to be loaded.
 
@@ -99,22 +102,29 @@ def checked_copy(
     Args:
         directory: `<name>/<version>`, or `<name>` for the highest version.
         refuse_newer: whether to refuse exports of newer minor versions of packages. Default False.
+        key: file with public keys, one of which must have signed the export. Default None, any.
 
     Raises:
         UserError: for the first problem, in one line.
     """
-    with private_copy(resolve_version(directory)) as copy:
+    with private_copy(resolve_version(directory), key) as copy:
         yield CheckedCopy(copy.directory, _check(copy, refuse_newer))
 
 
-def check_export(directory: str | os.PathLike[str], *, refuse_newer: bool = False) -> Verification:
+def check_export(
+    directory: str | os.PathLike[str],
+    *,
+    refuse_newer: bool = False,
+    key: str | os.PathLike[str] | None = None,
+) -> Verification:
     """Checks an export without running any of it; a `UserError` reports the first problem.
 
     Args:
         directory: `<name>/<version>`, or `<name>` for the highest version.
         refuse_newer: whether to refuse exports of newer minor versions of packages. Default False.
+        key: file with public keys, one of which must have signed the export. Default None, any.
     """
-    with checked_copy(directory, refuse_newer=refuse_newer) as checked:
+    with checked_copy(directory, refuse_newer=refuse_newer, key=key) as checked:
         return checked.verification
 
 
@@ -150,7 +160,9 @@ def _check(copy: PrivateCopy, refuse_newer: bool) -> Verification:
     return Verification(original, checks, manifest, total_bytes)
 
 
-def verify_export(directory: str | os.PathLike[str]) -> Verification:
+def verify_export(
+    directory: str | os.PathLike[str], key: str | os.PathLike[str] | None = None
+) -> Verification:
     """Checks an export, starting with the fastest checks, and stops at the first failure.
 
     Nothing in the export runs before its files equal those of the manifest and its operations are
@@ -158,11 +170,12 @@ def verify_export(directory: str | os.PathLike[str]) -> Verification:
 
     Args:
         directory: `<name>/<version>`, or `<name>` for the highest version.
+        key: file with public keys, one of which must have signed the export. Default None, any.
 
     Raises:
         UserError: for the first problem, in one line.
     """
-    with checked_copy(directory, refuse_newer=True) as copy:
+    with checked_copy(directory, refuse_newer=True, key=key) as copy:
         checked, golden = copy.verification, replay_golden_pairs(copy.directory)
     for number, row in enumerate(golden, 1):
         if not row.ok:
