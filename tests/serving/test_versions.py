@@ -6,6 +6,8 @@ import threading
 import pytest
 
 from keras_transformer._utils.errors import UserError
+from keras_transformer.cli.main import main
+from keras_transformer.export.signing import write_keys
 from keras_transformer.serving import ModelSource, find_models, read_model_config
 from tests.export.small_export import write_small_export
 from tests.serving.running import RunningServer
@@ -220,6 +222,16 @@ def test_failing_warm_up_request_keeps_a_version_from_being_served(models, runni
     assert "arm-up" in status["status"]["error_message"]
 
 
+def test_only_signed_versions_are_served_with_a_key(models, tmp_path):
+    private = tmp_path / "release.pem"
+    public = write_keys(private)
+    with RunningServer(find_models(models), key=str(public), grpc_port=None) as running:
+        assert states(running) == {1: "END"}
+        assert main(["sign", str(models / "small" / "1"), "--key", str(private)]) == 0
+        running.update()
+        assert states(running) == {1: "AVAILABLE"}
+
+
 def test_config_file_chooses_versions_and_labels(models, tmp_path):
     add_version(models, 2)
     write_small_export(models / "other" / "7")
@@ -270,12 +282,15 @@ def test_wrong_config_file_is_a_mistake_with_its_place(tmp_path, content, fact):
     assert fact in str(caught.value)
 
 
-def test_models_are_found_in_all_forms_of_a_directory(written_export):
+def test_models_are_found_in_all_forms_of_a_directory(written_export, tmp_path):
     small = written_export.parent
     assert find_models(small.parent) == [ModelSource("small", small)]
     assert find_models(small) == [ModelSource("small", small)]
     assert find_models(written_export) == [ModelSource("small", small, only=(1,))]
-    for wrong in (small / "nowhere", small / "1" / "variables"):
+    archive, keras_file = tmp_path / "model.zip", tmp_path / "model.keras"
+    for path in (archive, keras_file):
+        path.write_bytes(b"PK\x03\x04")
+    for wrong in (small / "nowhere", small / "1" / "variables", archive, keras_file):
         with pytest.raises(UserError):
             find_models(wrong)
 
