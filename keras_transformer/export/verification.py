@@ -21,7 +21,7 @@ from keras_transformer.export.saved_model_file import (
     read_meta_graph,
 )
 from keras_transformer.export.signatures import Signature, check_signatures
-from keras_transformer.export.versions import resolve_version
+from keras_transformer.export.versions import RUNNER, resolve_version
 
 # Number of characters of a differing value in a message.
 _SHOWN = 60
@@ -74,6 +74,10 @@ def check_export(directory: pathlib.Path, *, refuse_newer: bool = False) -> Veri
         directory: the version directory, from `resolve_version`.
         refuse_newer: whether to refuse exports of newer minor versions of packages. Default False.
     """
+    if (directory / RUNNER).exists():
+        problem = f"a {read_manifest(directory).get('export_format')} export, not a SavedModel."
+        fix = f"Run it with `python {RUNNER}`, or check it with `keras-transformer verify`."
+        raise refused(directory, problem, fix)
     meta_graph = read_meta_graph(directory)
     manifest = read_manifest(directory)
     total_bytes = check_files(directory, manifest)
@@ -117,16 +121,31 @@ def verify_export(directory: str | os.PathLike[str]) -> Verification:
     Raises:
         UserError: for the first problem, in one line.
     """
-    checked = check_export(resolve_version(directory), refuse_newer=True)
+    directory = resolve_version(directory)
+    if (directory / RUNNER).exists():
+        return _verify_in_format(directory)
+    checked = check_export(directory, refuse_newer=True)
     golden = replay_golden_pairs(checked.directory)
     for number, row in enumerate(golden, 1):
         if not row.ok:
             which = f"golden pair {number} of {len(golden)}, signature {row.signature}"
-            problem = f"{which}, {_difference(row)}"
+            problem = f"{which}, {described_difference(row)}"
             raise refused(checked.directory, problem, "Export the model again.")
     detail = f"{len(golden)} replayed in a clean process: equal to the model in memory"
     checks = (*checked.checks, Check("golden pairs", True, detail))
     return dataclasses.replace(checked, checks=checks, golden=tuple(golden))
+
+
+def _verify_in_format(directory: pathlib.Path) -> Verification:
+    """Checks an export that is not a SavedModel as its format does."""
+    # The formats import this module.
+    from keras_transformer.export.formats import FORMATS
+
+    name = read_manifest(directory).get("export_format")
+    if name not in FORMATS:
+        problem = f"in the unknown export format {name!r}; known are {', '.join(sorted(FORMATS))}."
+        raise refused(directory, problem, "Import the module that defines it first.")
+    return FORMATS[name].verify(directory)
 
 
 def _refuse_newer(directory: pathlib.Path, manifest: dict[str, Any], meta_graph: Any) -> None:
@@ -159,7 +178,8 @@ def _release(version: str) -> list[int]:
     return [int(number) for number in re.findall("[0-9]{1,9}", version)[:2]]
 
 
-def _difference(row: GoldenRow) -> str:
+def described_difference(row: GoldenRow) -> str:
+    """Returns the first difference of a replayed golden pair, for a message."""
     name, *values = row.difference or ("error", None, row.got)
     if name == "error":
         return f"failed: {values[1]}."
