@@ -14,16 +14,19 @@ if TYPE_CHECKING:
         data,
         decoding,
         export,
+        hub,
         inference,
         layers,
         losses,
         metrics,
         models,
         schedules,
+        serving,
         text,
         trainer,
     )
     from keras_transformer.export import export_model
+    from keras_transformer.hub import load_pretrained
     from keras_transformer.inference import load
     from keras_transformer.losses import TokenCrossEntropy
     from keras_transformer.metrics import Perplexity, TokenAccuracy
@@ -46,17 +49,20 @@ _MODULES = (
     "data",
     "decoding",
     "export",
+    "hub",
     "inference",
     "layers",
     "losses",
     "metrics",
     "models",
     "schedules",
+    "serving",
     "text",
     "trainer",
 )
 _NAMES = {
     "export": ("export_model",),
+    "hub": ("load_pretrained",),
     "inference": ("load",),
     "losses": ("TokenCrossEntropy",),
     "metrics": ("Perplexity", "TokenAccuracy"),
@@ -99,13 +105,16 @@ __all__ = [
     "decoding",
     "export",
     "export_model",
+    "hub",
     "inference",
     "layers",
     "load",
+    "load_pretrained",
     "losses",
     "metrics",
     "models",
     "schedules",
+    "serving",
     "text",
     "train",
     "trainer",

@@ -21,6 +21,8 @@ ORDER = [
     {"decoding"},
     {"export"},
     {"inference"},
+    {"serving"},
+    {"hub"},
     {"trainer"},
     {"analysis"},
     {"cli"},

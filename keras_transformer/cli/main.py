@@ -18,8 +18,8 @@ from keras_transformer.trainer.signals import StopSignal, TrainingFailed, Traini
 #: `run(arguments)`, which returns the exit code, or None for 0. No module imports TensorFlow before
 #: `run` is called.
 VERBS = (
-    *("models", "data", "train", "export", "verify"),
-    *("translate", "evaluate", "score", "explain", "compare"),
+    *("models", "import", "data", "train", "seal", "export", "sign", "verify"),
+    *("translate", "evaluate", "score", "explain", "compare", "serve"),
 )
 
 
@@ -92,7 +92,9 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     verbs = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for name in VERBS:
-        module = importlib.import_module(f"keras_transformer.cli.{name}")
+        # `import` is no name of a module that Python code can import.
+        module_name = "import_model" if name == "import" else name
+        module = importlib.import_module(f"keras_transformer.cli.{module_name}")
         verb = verbs.add_parser(
             name,
             help=module.SUMMARY,

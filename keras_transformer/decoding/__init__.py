@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from keras_transformer.decoding.constraints import (
         Constraint,
         ForbiddenTokens,
+        ForcedFirstToken,
         LengthLimits,
         NoRepeatNgram,
         RepetitionPenalty,
@@ -28,7 +29,10 @@ import_lazily(
     __name__,
     {
         "beam_search": "BeamSearch",
-        "constraints": "Constraint ForbiddenTokens LengthLimits NoRepeatNgram RepetitionPenalty",
+        "constraints": (
+            "Constraint ForbiddenTokens ForcedFirstToken LengthLimits NoRepeatNgram "
+            "RepetitionPenalty"
+        ),
         "greedy_search": "GreedySearch",
         "sampling_search": "SamplingSearch",
         "search": "Hypotheses Search",
@@ -43,6 +47,7 @@ __all__ = [
     "BeamSearch",
     "Constraint",
     "ForbiddenTokens",
+    "ForcedFirstToken",
     "GreedySearch",
     "Hypotheses",
     "LengthLimits",

@@ -84,6 +84,35 @@ class ForbiddenTokens(Constraint):
 
 
 @dataclasses.dataclass(frozen=True)
+class ForcedFirstToken(Constraint):
+    """Constraint that makes every hypothesis begin with one token, at no cost.
+
+    Multilingual models choose the language of the target so. The token counts for lengths.
+
+    Args:
+        id: Id of the token.
+
+    >>> forced = ForcedFirstToken(1)
+    >>> forced.adjust(-tf.ones([1, 3]), ids=None, length=0, special_ids=SpecialIds()).numpy()
+    array([[-inf,   0., -inf]], dtype=float32)
+    """
+
+    id: int
+
+    def __post_init__(self) -> None:
+        require_integer("id", self.id, 0)
+
+    def adjust(
+        self, scores: tf.Tensor, ids: tf.Tensor, length: tf.Tensor, special_ids: SpecialIds
+    ) -> tf.Tensor:
+        if self.id >= scores.shape[-1]:
+            expected = f"below {scores.shape[-1]}, the vocabulary size of the model"
+            raise ArgumentError("forced_first_id", expected, self.id)
+        only = tf.where(tf.range(scores.shape[-1]) == self.id, 0.0, MINUS_INFINITY)
+        return tf.where(tf.equal(length, 0), only, scores)
+
+
+@dataclasses.dataclass(frozen=True)
 class NoRepeatNgram(Constraint):
     """Constraint that excludes tokens that would repeat an n-gram, but never the end id.
 

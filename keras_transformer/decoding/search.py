@@ -10,7 +10,12 @@ from typing import Any, ClassVar, NamedTuple, Self, TypeAlias
 
 import tensorflow as tf
 
-from keras_transformer._utils.checks import require_boolean, require_not_negative, require_rank
+from keras_transformer._utils.checks import (
+    require_boolean,
+    require_choice,
+    require_not_negative,
+    require_rank,
+)
 from keras_transformer._utils.errors import ArgumentError, UserError
 from keras_transformer.decoding.constraints import (
     Candidates,
@@ -18,6 +23,7 @@ from keras_transformer.decoding.constraints import (
     LengthLimits,
     LogitsProcessor,
 )
+from keras_transformer.decoding.search_settings import LENGTH_NORMALIZATIONS
 from keras_transformer.text.special_ids import SpecialIds
 from keras_transformer.text.tokenizer import Ids
 
@@ -83,6 +89,8 @@ class Search:
         length_penalty: Exponent of `length_divisor`, by which scores are normalized: larger values
             prefer longer hypotheses, 0 ranks by log-probability. Defaults to 0.6, as in Vaswani et
             al. 2017.
+        length_normalization: What the exponent is applied to: "gnmt", (5 + length) / 6, as in Wu et
+            al. 2016; or "length", the length itself, as in Hugging Face's and fairseq's searches.
         lengths: Minimum and maximum lengths. Defaults to `LengthLimits()`.
         constraints: `Constraint` or `Constraint`s, applied in this order.
         with_alignment: Whether to return the source position that each token attended to most.
@@ -94,12 +102,14 @@ class Search:
     n_best: ClassVar[int] = 1
 
     length_penalty: float = 0.6
+    length_normalization: str = "gnmt"
     lengths: LengthLimits = dataclasses.field(default_factory=LengthLimits)
     constraints: tuple[Constraint, ...] = ()
     with_alignment: bool = False
 
     def __post_init__(self) -> None:
         require_not_negative("length_penalty", self.length_penalty)
+        require_choice("length_normalization", self.length_normalization, LENGTH_NORMALIZATIONS)
         require_boolean("with_alignment", self.with_alignment)
         given = self.constraints
         constraints = (given,) if isinstance(given, Constraint) else tuple(given)
@@ -109,6 +119,10 @@ class Search:
         for each in constraints:
             if not isinstance(each, Constraint):
                 raise ArgumentError("constraints", "constraints such as NoRepeatNgram(3)", each)
+
+    def length_divisor(self, length: tf.Tensor) -> tf.Tensor:
+        """Returns the number that scores of hypotheses of a length are divided by."""
+        return length_divisor(length, self.length_penalty, self.length_normalization)
 
     @property
     def call_inputs(self) -> dict[str, tf.TensorSpec]:
@@ -289,7 +303,7 @@ class SequentialSearch(Search):
 
         loop = repeat_step(step, loop, capacity)
         lengths = tf.reduce_sum(tf.cast(loop["ids"] != padding, tf.int32), axis=1)
-        divisor = length_divisor(lengths - processor.prefix_lengths, self.length_penalty)
+        divisor = self.length_divisor(lengths - processor.prefix_lengths)
         loop |= {"lengths": lengths, "score": loop["score"] / divisor}
         return self._best_first(loop, capacity)
 
@@ -344,15 +358,19 @@ def _as_prefix(
     return ids, lengths
 
 
-def length_divisor(length: tf.Tensor, exponent: float) -> tf.Tensor:
-    """Returns `((5 + length) / 6) ** exponent`, which normalizes a sum of log-probabilities.
+def length_divisor(length: tf.Tensor, exponent: float, normalization: str = "gnmt") -> tf.Tensor:
+    """Returns what normalizes a sum of log-probabilities: by default `((5 + length) / 6)^exponent`.
 
-    Wu et al. 2016, "Google's Neural Machine Translation System", section 7.
+    Wu et al. 2016, "Google's Neural Machine Translation System", section 7. With the normalization
+    "length", it is `length^exponent`.
 
-    >>> float(length_divisor(7, exponent=1.0))
-    2.0
+    >>> float(length_divisor(7, exponent=1.0)), float(length_divisor(7, 1.0, "length"))
+    (2.0, 7.0)
     """
-    return ((5.0 + tf.cast(length, tf.float32)) / 6.0) ** exponent
+    base = tf.cast(length, tf.float32)
+    if normalization == "gnmt":
+        base = (5.0 + base) / 6.0
+    return base**exponent
 
 
 def write_column(table: tf.Tensor, column: tf.Tensor, values: tf.Tensor) -> tf.Tensor:

@@ -65,9 +65,14 @@ SAMPLING_FIX = (
     "`temperature=1` in Python, or the signature `sample` of an export."
 )
 
+#: What the exponent `length_penalty` is applied to, see `Search`.
+LENGTH_NORMALIZATIONS = ("gnmt", "length")
+#: When a beam search stops, see `BeamSearch`.
+STOPPING = ("narrow", "early", "heuristic", "never")
+
 # Fields of `SearchSettings` that become the `lengths` and the `constraints` of any search.
 _LENGTHS = ("max_length", "max_length_ratio", "max_length_margin", "min_length", "min_length_ratio")
-_CONSTRAINTS = ("no_repeat_ngram", "repetition_penalty", "forbidden_ids")
+_CONSTRAINTS = ("no_repeat_ngram", "repetition_penalty", "forbidden_ids", "forced_first_id")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -81,6 +86,10 @@ class SearchSettings:
         method: Name of a registered search. Default: "beam".
         beams: Hypotheses that are followed at once; 1 is greedy search. Default: 4.
         length_penalty: Larger values prefer longer texts; 0 ranks by probability. Default: 0.6.
+        length_normalization: "gnmt", the penalty of Wu et al. 2016; or "length", that of Hugging
+            Face. Default: "gnmt".
+        stopping: "narrow", or as in Hugging Face "early", "heuristic" or "never"; see `BeamSearch`.
+            Default: "narrow".
         coverage_penalty: Penalty for ignored parts of the source. Default: 0, no penalty.
         max_length: Maximum number of tokens, end id included. Default: the model's maximum; for a
             language model, half of it and at most 256.
@@ -93,6 +102,7 @@ class SearchSettings:
         repetition_penalty: Factor, at least 1, of the log-probability of tokens that occurred
             before. Default: 1, no penalty.
         forbidden_ids: Tokens that are never chosen. Default: none.
+        forced_first_id: Token that every text begins with, such as a language's. Default: none.
         top_k: Number of most likely tokens that sampling draws among. Default: all.
         top_p: Total probability of the most likely tokens that sampling draws among. Default: no
             limit.
@@ -106,6 +116,8 @@ class SearchSettings:
     method: str = _setting("beam", _require_search)
     beams: int = _setting(4, require_positive_integer)
     length_penalty: float = _setting(0.6, require_not_negative)
+    length_normalization: str = _setting("gnmt", require_choice, choices=LENGTH_NORMALIZATIONS)
+    stopping: str = _setting("narrow", require_choice, choices=STOPPING)
     coverage_penalty: float = _setting(0.0, require_not_negative)
     max_length: int | None = _setting(None, require_positive_integer)
     max_length_ratio: float | None = _setting(None, require_not_negative)
@@ -115,6 +127,7 @@ class SearchSettings:
     no_repeat_ngram: int = _setting(0, require_integer, minimum=0)
     repetition_penalty: float = _setting(1.0, require_at_least_one)
     forbidden_ids: tuple[int, ...] = _setting((), _require_ids)
+    forced_first_id: int | None = _setting(None, require_integer, minimum=0)
     top_k: int | None = _setting(None, require_positive_integer)
     top_p: float | None = _setting(None, require_positive_share)
 
@@ -258,6 +271,8 @@ class SearchSettings:
             forbidden = constraints.ForbiddenTokens(self.forbidden_ids)
             forbidden.require_end_allowed(special_ids or SpecialIds(), "forbidden_ids")
             chosen.append(forbidden)
+        if self.forced_first_id is not None:
+            chosen.append(constraints.ForcedFirstToken(self.forced_first_id))
         return {"lengths": lengths, "constraints": tuple(chosen)}
 
 

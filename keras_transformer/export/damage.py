@@ -12,6 +12,8 @@ from keras_transformer._utils.errors import UserError
 
 _Path = str | os.PathLike[str]
 
+_CHUNK = 1 << 20
+
 COPY_AGAIN = "Copy the directory again, or export again."
 
 
@@ -88,6 +90,26 @@ def sha256_of(directory: pathlib.Path, name: str) -> tuple[str, int]:
     """Returns the sha256 of a file in hex, and its size in bytes."""
     with open_regular(directory, name) as file:
         return hashlib.file_digest(file, "sha256").hexdigest(), file.tell()
+
+
+def copied_sha256(
+    directory: pathlib.Path, name: str, copy_to: pathlib.Path, maximum_bytes: int
+) -> tuple[str, int]:
+    """Copies a file, and returns the sha256 of the copy in hex, and its size in bytes.
+
+    Args:
+        directory: directory of the file.
+        name: name of the file, relative to the directory.
+        copy_to: directory of the copy, which gets the same name.
+        maximum_bytes: size at which copying stops: one more byte is copied.
+    """
+    sha256, size = hashlib.sha256(), 0
+    (copy_to / name).parent.mkdir(parents=True, exist_ok=True)
+    with open_regular(directory, name) as file, open(copy_to / name, "xb") as copy:
+        while chunk := file.read(min(_CHUNK, maximum_bytes + 1 - size)):
+            size += copy.write(chunk)
+            sha256.update(chunk)
+    return sha256.hexdigest(), size
 
 
 def open_regular(directory: pathlib.Path, name: str) -> io.BufferedReader:

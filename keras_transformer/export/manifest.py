@@ -15,6 +15,7 @@ from typing import Any
 from keras_transformer._utils.errors import UserError
 from keras_transformer._utils.files import atomic_file
 from keras_transformer.export.damage import (
+    copied_sha256,
     damaged,
     read_bounded,
     refused,
@@ -22,6 +23,7 @@ from keras_transformer.export.damage import (
     symbolic_link,
     unreadable,
 )
+from keras_transformer.export.signing import require_signature
 from keras_transformer.export.strict_json import parse_json
 from keras_transformer.models import MODELS
 
@@ -70,8 +72,19 @@ def write_manifest(directory: str | os.PathLike[str], content: dict[str, Any]) -
         file.write(json.dumps(manifest, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
-def read_manifest(directory: str | os.PathLike[str]) -> dict[str, Any]:
-    """Returns the manifest of an export; a `UserError` reports what is wrong with it."""
+def read_manifest(
+    directory: str | os.PathLike[str],
+    key: str | os.PathLike[str] | None = None,
+    copy_to: pathlib.Path | None = None,
+) -> dict[str, Any]:
+    """Returns the manifest of an export; a `UserError` reports what is wrong with it.
+
+    Args:
+        directory: directory of the export.
+        key: file with public keys, one of which must have signed the manifest. Default None, any.
+        copy_to: directory to which the manifest is copied, and its signature if there is one.
+            Default: none.
+    """
     directory = pathlib.Path(directory)
     try:
         (directory / MANIFEST).lstat()
@@ -85,6 +98,13 @@ def read_manifest(directory: str | os.PathLike[str]) -> dict[str, Any]:
     except OSError:
         pass  # `read_bounded` reports it
     content = read_bounded(directory, MANIFEST, MAXIMUM_BYTES)
+    if key is not None:
+        require_signature(directory, content, SIGNATURE, key)
+    if copy_to is not None:
+        (copy_to / MANIFEST).parent.mkdir(parents=True)
+        (copy_to / MANIFEST).write_bytes(content)
+        if os.path.lexists(directory / SIGNATURE):
+            copied_sha256(directory, SIGNATURE, copy_to, MAXIMUM_BYTES)
     try:
         manifest = parse_json(content)
     except ValueError as error:
@@ -144,7 +164,11 @@ def find_problem(content: dict[str, Any]) -> str | None:
     return None
 
 
-def check_files(directory: str | os.PathLike[str], manifest: dict[str, Any]) -> int:
+def check_files(
+    directory: str | os.PathLike[str],
+    manifest: dict[str, Any],
+    copy_to: pathlib.Path | None = None,
+) -> int:
     """Checks the files of an export, and returns their size in bytes, without the manifest.
 
     The export must hold the files of its manifest, unchanged, and no others. Sizes are compared
@@ -153,6 +177,7 @@ def check_files(directory: str | os.PathLike[str], manifest: dict[str, Any]) -> 
     Args:
         directory: directory of the export.
         manifest: from `read_manifest`.
+        copy_to: directory to which the files are copied; their copies are checked. Default: none.
     """
     directory = pathlib.Path(directory)
     files = manifest["files"]
@@ -165,7 +190,10 @@ def check_files(directory: str | os.PathLike[str], manifest: dict[str, Any]) -> 
     for name, wanted in files.items():
         _require_size(directory, name, (directory / name).lstat().st_size, wanted["bytes"])
     for name, wanted in files.items():
-        sha256, size = sha256_of(directory, name)
+        if copy_to is None:
+            sha256, size = sha256_of(directory, name)
+        else:
+            sha256, size = copied_sha256(directory, name, copy_to, wanted["bytes"])
         _require_size(directory, name, size, wanted["bytes"])
         if sha256 != wanted["sha256"]:
             raise damaged(directory, name, "its content has changed (sha256)")

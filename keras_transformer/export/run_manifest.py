@@ -1,7 +1,7 @@
 """Manifests of runs: the sha256 of the files of a run directory, and of its trained model.
 
 Like the manifest of an export, they detect damage. Whoever changes a file on purpose can also
-change its sum: see `signing`.
+change its sum. See `signing`.
 
 | manifest | files |
 |---|---|
@@ -28,14 +28,13 @@ from keras_transformer.export.manifest import (
     is_plain_path,
     own_sha256,
 )
+from keras_transformer.export.signing import require_signature
 from keras_transformer.export.strict_json import parse_json
 
 RUN_MANIFEST, RUN_SIGNATURE = "manifest.json", "manifest.sig"
 FORMAT = 1
 #: A run has tens of files.
 MAXIMUM_BYTES = 1 << 20
-
-_COPY_AGAIN = "Copy the run again, or train it again."
 
 
 class RunManifest:
@@ -74,10 +73,21 @@ class RunManifest:
         return cls(pathlib.Path(directory))
 
     @classmethod
-    def read(cls, directory: str | os.PathLike[str]) -> Self:
-        """Returns the manifest of a directory; a `UserError` reports what is wrong with it."""
+    def read(
+        cls, directory: str | os.PathLike[str], key: str | os.PathLike[str] | None = None
+    ) -> Self:
+        """Returns the manifest of a directory; a `UserError` reports what is wrong with it.
+
+        Args:
+            directory: directory of the files.
+            key: file with public keys, one of which must have signed it. Default None, any.
+        """
         directory = pathlib.Path(directory)
         path = directory / RUN_MANIFEST
+
+        def broken(problem: str) -> UserError:
+            return _damaged(directory, RUN_MANIFEST, problem)
+
         if not os.path.lexists(path):
             raise UserError(
                 f"has no {RUN_MANIFEST}: an older version of keras_transformer wrote this run, or "
@@ -86,14 +96,15 @@ class RunManifest:
                 fix="If you trust its files as they are, write one: keras-transformer seal "
                 f"{directory}",
             )
+        content = _read(directory, RUN_MANIFEST)
+        if key is not None:
+            require_signature(directory, content, RUN_SIGNATURE, key)
         try:
-            manifest = parse_json(_read(directory, RUN_MANIFEST))
-        except UserError:
-            raise
+            manifest = parse_json(content)
         except ValueError as error:
-            raise _damaged(path, f"not JSON ({error})") from error
+            raise broken(f"not JSON ({error})") from error
         if not isinstance(manifest, dict) or type(manifest.get("format")) is not int:
-            raise _damaged(path, "'format' is missing")
+            raise broken("'format' is missing")
         if manifest["format"] != FORMAT:
             raise UserError(
                 f"in format {manifest['format']}, but this package reads format {FORMAT}.",
@@ -101,15 +112,15 @@ class RunManifest:
                 fix="Install the version of keras_transformer that wrote it.",
             )
         if manifest.get("sha256") != own_sha256(manifest):
-            raise _damaged(path, "its content has changed (sha256)")
+            raise broken("its content has changed (sha256)")
         files, pending = manifest.get("files"), manifest.get("pending")
         for key, entries in (("files", files), ("pending", pending)):
             if not isinstance(entries, dict):
-                raise _damaged(path, f"{key!r} is missing")
+                raise broken(f"{key!r} is missing")
             for name, entry in entries.items():
                 is_removed = entry is None and key == "pending"
                 if not is_plain_path(name) or not (is_removed or is_file_entry(entry)):
-                    raise _damaged(path, f"the entry of {name!r} is not valid")
+                    raise broken(f"the entry of {name!r} is not valid")
         return cls(directory, files, pending)
 
     @property
@@ -194,15 +205,16 @@ class RunManifest:
         if not os.path.lexists(path):
             # A new file may not have been written, and an old one may have been removed.
             if name in self._files and self._pending.get(name, self) is not None:
-                raise _damaged(path, "missing")
+                raise _damaged(self.directory, name, "missing")
             return
         found = _fingerprint(self.directory, name)
         if found not in allowed:
             sizes = {entry["bytes"] for entry in allowed if entry}
             if found["bytes"] not in sizes:
                 written = " or ".join(f"{size:,}" for size in sorted(sizes))
-                raise _damaged(path, f"{found['bytes']:,} bytes, but {written} were written")
-            raise _damaged(path, "its content has changed (sha256)")
+                problem = f"{found['bytes']:,} bytes, but {written} were written"
+                raise _damaged(self.directory, name, problem)
+            raise _damaged(self.directory, name, "its content has changed (sha256)")
 
     def _content(self) -> dict[str, Any]:
         content: dict[str, Any] = {
@@ -226,7 +238,7 @@ def _read(directory: pathlib.Path, name: str) -> bytes:
     with _open(directory, name) as file:
         content = file.read(MAXIMUM_BYTES + 1)
     if len(content) > MAXIMUM_BYTES:
-        raise _damaged(directory / name, f"more than {MAXIMUM_BYTES:,} bytes")
+        raise _damaged(directory, name, f"more than {MAXIMUM_BYTES:,} bytes")
     return content
 
 
@@ -234,8 +246,13 @@ def _open(directory: pathlib.Path, name: str) -> Any:
     try:
         return open_regular(directory, name)
     except UserError as error:
-        raise UserError(error.problem, where=error.where, fix=_COPY_AGAIN) from error
+        raise UserError(error.problem, where=error.where, fix=_fix(directory)) from error
 
 
-def _damaged(path: pathlib.Path, problem: str) -> UserError:
-    return UserError(f"damaged: {problem}.", where=path, fix=_COPY_AGAIN)
+def _damaged(directory: pathlib.Path, name: str, problem: str) -> UserError:
+    return UserError(f"damaged: {problem}.", where=directory / name, fix=_fix(directory))
+
+
+def _fix(directory: pathlib.Path) -> str:
+    own = f"if you have changed it on purpose, accept it: keras-transformer seal {directory}"
+    return f"Copy the run again, or train it again; {own}"

@@ -1,10 +1,12 @@
 """Verification that an export is complete and harmless, and answers as the model in memory did."""
 
+import contextlib
 import dataclasses
 import importlib.metadata
 import os
 import pathlib
 import re
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -13,8 +15,9 @@ from keras_transformer import __version__
 from keras_transformer.export.allowed_ops import check_ops
 from keras_transformer.export.damage import damaged, refused
 from keras_transformer.export.golden import GoldenRow, replay_golden_pairs
-from keras_transformer.export.manifest import MANIFEST, check_files, read_manifest
+from keras_transformer.export.manifest import MANIFEST
 from keras_transformer.export.modules import signatures_of_export, signatures_of_kind
+from keras_transformer.export.private_copy import PrivateCopy, private_copy
 from keras_transformer.export.saved_model_file import (
     SAVED_MODEL,
     check_variables,
@@ -67,20 +70,72 @@ class Verification:
         return tuple(record for record in records if record.name in names)
 
 
-def check_export(directory: pathlib.Path, *, refuse_newer: bool = False) -> Verification:
+class CheckedCopy(NamedTuple):
+    """A private copy of an export that passed all checks which run nothing of it.
+
+    Attributes:
+        directory: directory of the copy: load this, not the original.
+        verification: the checks, and the manifest.
+    """
+
+    directory: pathlib.Path
+    verification: Verification
+
+
+@contextlib.contextmanager
+def checked_copy(
+    directory: str | os.PathLike[str],
+    *,
+    refuse_newer: bool = False,
+    key: str | os.PathLike[str] | None = None,
+) -> Iterator[CheckedCopy]:
+    """Checks a private copy of an export, and yields it to be loaded.
+
+    What is loaded is what was checked: the copy cannot be replaced by others, and changes of the
+    original have no effect. It is removed when the context ends; a loaded model does not need it.
+
+    ```python
+    with checked_copy("saved_models/dates") as checked:
+        model = tf.saved_model.load(str(checked.directory))
+    ```
+
+    Args:
+        directory: `<name>/<version>`, or `<name>` for the highest version.
+        refuse_newer: whether to refuse exports of newer minor versions of packages. Default False.
+        key: file with public keys, one of which must have signed the export. Default None, any.
+
+    Raises:
+        UserError: for the first problem, in one line.
+    """
+    with private_copy(resolve_version(directory), key) as copy:
+        yield CheckedCopy(copy.directory, _check(copy, refuse_newer))
+
+
+def check_export(
+    directory: str | os.PathLike[str],
+    *,
+    refuse_newer: bool = False,
+    key: str | os.PathLike[str] | None = None,
+) -> Verification:
     """Checks an export without running any of it; a `UserError` reports the first problem.
 
     Args:
-        directory: the version directory, from `resolve_version`.
+        directory: `<name>/<version>`, or `<name>` for the highest version.
         refuse_newer: whether to refuse exports of newer minor versions of packages. Default False.
+        key: file with public keys, one of which must have signed the export. Default None, any.
     """
+    with checked_copy(directory, refuse_newer=refuse_newer, key=key) as checked:
+        return checked.verification
+
+
+def _check(copy: PrivateCopy, refuse_newer: bool) -> Verification:
+    """Checks a copy whose files equal its manifest."""
+    original, directory, manifest, total_bytes = copy
     if (directory / RUNNER).exists():
-        problem = f"a {read_manifest(directory).get('export_format')} export, not a SavedModel."
+        problem = f"a {manifest.get('export_format')} export, not a SavedModel."
         fix = f"Run it with `python {RUNNER}`, or check it with `keras-transformer verify`."
         raise refused(directory, problem, fix)
     meta_graph = read_meta_graph(directory)
-    manifest = read_manifest(directory)
-    total_bytes = check_files(directory, manifest)
     if refuse_newer:
         _refuse_newer(directory, manifest, meta_graph)
     ops = check_ops(directory, meta_graph)
@@ -96,7 +151,7 @@ def check_export(directory: pathlib.Path, *, refuse_newer: bool = False) -> Veri
     written = manifest["created_with"].items()
     made_with = ", ".join(f"{package} {version}" for package, version in written if version)
     details = {
-        "version": f"{directory.name} in {directory.absolute().parent}",
+        "version": f"{original.name} in {original.absolute().parent}",
         "graph": f"{len(meta_graph.graph_def.library.function):,} functions in {SAVED_MODEL}",
         "manifest": f"{kind} {manifest['name']!r}, format {manifest['format']}",
         "files": f"{len(manifest['files'])} files, {total_bytes:,} bytes: sha256 unchanged",
@@ -106,10 +161,12 @@ def check_export(directory: pathlib.Path, *, refuse_newer: bool = False) -> Veri
         "weights": f"{variables} variables, {parameters:,} parameters",
     }
     checks = tuple(Check(name, True, detail) for name, detail in details.items())
-    return Verification(directory, checks, manifest, total_bytes)
+    return Verification(original, checks, manifest, total_bytes)
 
 
-def verify_export(directory: str | os.PathLike[str]) -> Verification:
+def verify_export(
+    directory: str | os.PathLike[str], key: str | os.PathLike[str] | None = None
+) -> Verification:
     """Checks an export, starting with the fastest checks, and stops at the first failure.
 
     Nothing in the export runs before its files equal those of the manifest and its operations are
@@ -117,15 +174,17 @@ def verify_export(directory: str | os.PathLike[str]) -> Verification:
 
     Args:
         directory: `<name>/<version>`, or `<name>` for the highest version.
+        key: file with public keys, one of which must have signed the export. Default None, any.
 
     Raises:
         UserError: for the first problem, in one line.
     """
-    directory = resolve_version(directory)
-    if (directory / RUNNER).exists():
-        return _verify_in_format(directory)
-    checked = check_export(directory, refuse_newer=True)
-    golden = replay_golden_pairs(checked.directory)
+    version = resolve_version(directory)
+    if (version / RUNNER).exists():
+        with private_copy(version, key) as copy:
+            return _verify_in_format(copy)
+    with checked_copy(version, refuse_newer=True, key=key) as checked_one:
+        checked, golden = checked_one.verification, replay_golden_pairs(checked_one.directory)
     for number, row in enumerate(golden, 1):
         if not row.ok:
             which = f"golden pair {number} of {len(golden)}, signature {row.signature}"
@@ -136,16 +195,16 @@ def verify_export(directory: str | os.PathLike[str]) -> Verification:
     return dataclasses.replace(checked, checks=checks, golden=tuple(golden))
 
 
-def _verify_in_format(directory: pathlib.Path) -> Verification:
+def _verify_in_format(copy: PrivateCopy) -> Verification:
     """Checks an export that is not a SavedModel as its format does."""
     # The formats import this module.
     from keras_transformer.export.formats import FORMATS
 
-    name = read_manifest(directory).get("export_format")
+    name = copy.manifest.get("export_format")
     if name not in FORMATS:
         problem = f"in the unknown export format {name!r}; known are {', '.join(sorted(FORMATS))}."
-        raise refused(directory, problem, "Import the module that defines it first.")
-    return FORMATS[name].verify(directory)
+        raise refused(copy.original, problem, "Import the module that defines it first.")
+    return FORMATS[name].verify(copy)
 
 
 def _refuse_newer(directory: pathlib.Path, manifest: dict[str, Any], meta_graph: Any) -> None:

@@ -74,7 +74,7 @@ def next_version(path: str | os.PathLike[str]) -> int:
         return 1
     if not path.is_dir():
         raise refused(path, "not a directory, so it can hold no version.", "Choose another name.")
-    return max((number for number, _ in _numbered(path)), default=0) + 1
+    return max((number for number, _ in numbered_versions(path)), default=0) + 1
 
 
 def _resolved(path: pathlib.Path) -> pathlib.Path:
@@ -82,7 +82,7 @@ def _resolved(path: pathlib.Path) -> pathlib.Path:
         raise _not_a_directory(path)
     if _is_export(path):
         return path
-    versions = [(number, entry) for number, entry in _numbered(path) if entry.is_dir()]
+    versions = [(number, entry) for number, entry in numbered_versions(path) if entry.is_dir()]
     if not versions:
         raise refused(path, f"no {SAVED_MODEL} in {path}, and no version directory.", _GIVE)
     highest, directory = max(versions)
@@ -103,8 +103,11 @@ def _is_export(path: pathlib.Path) -> bool:
     return (path / SAVED_MODEL).exists() or (path / RUNNER).exists()
 
 
-def _numbered(path: pathlib.Path) -> Iterator[tuple[int, pathlib.Path]]:
-    """Yields number and path of the entries whose name is a number of 63 bits."""
+def numbered_versions(path: pathlib.Path) -> Iterator[tuple[int, pathlib.Path]]:
+    """Yields number and path of the entries whose name is a number of 63 bits, the versions.
+
+    Other names, such as "latest" or "1a", are skipped, as TensorFlow Serving skips them.
+    """
     for entry in path.iterdir():
         if re.fullmatch("[0-9]{1,19}", entry.name) and int(entry.name) < 2**63:
             yield int(entry.name), entry

@@ -25,7 +25,7 @@ from keras_transformer.export.modules import (
     text_module_class,
 )
 from keras_transformer.export.trained_model import RUN_RECIPE, TrainedModel, is_trained_model
-from keras_transformer.export.verification import check_export
+from keras_transformer.export.verification import checked_copy
 from keras_transformer.export.versions import resolve_version
 from keras_transformer.inference.attention_maps import Alignment, align
 from keras_transformer.inference.translation import (
@@ -377,14 +377,16 @@ class TextModel:
         return _mapped(sources, call, "sources")
 
 
-def load(path: str | os.PathLike[str]) -> TextModel:
+def load(path: str | os.PathLike[str], key: str | os.PathLike[str] | None = None) -> TextModel:
     """Opens a run directory or an export as a `TextModel`, from strings to strings.
 
     Before anything of an export runs, the checksums of its files and the operations in its graph
-    are checked.
+    are checked, in a private copy, which is then loaded.
 
     Args:
         path: a run directory, a version directory of an export, or the directory of all versions.
+        key: a PEM file with Ed25519 public keys; a model that none of them has signed is refused.
+            Default None, no signature is needed.
 
     Example:
 
@@ -393,7 +395,7 @@ def load(path: str | os.PathLike[str]) -> TextModel:
     ```
     """
     if is_trained_model(path):
-        return TextModel.of(TrainedModel.load(path), name=os.fspath(path))
+        return TextModel.of(TrainedModel.load(path, key), name=os.fspath(path))
     try:
         directory = resolve_version(path)
     except UserError as error:
@@ -401,13 +403,14 @@ def load(path: str | os.PathLike[str]) -> TextModel:
             raise
         fix = "Resume it with the `keras-transformer train` command that started it."
         raise UserError("this run is not finished.", where=path, fix=fix) from error
-    manifest = check_export(directory).manifest
-    if manifest["ops"]["outside_core"]:
-        try:
-            import tensorflow_text  # noqa: F401  (its import registers its operations)
-        except ImportError as error:
-            raise no_tensorflow_text(directory, error) from error
-    loaded = tf.saved_model.load(str(directory))
+    with checked_copy(directory, key=key) as checked:
+        manifest = checked.verification.manifest
+        if manifest["ops"]["outside_core"]:
+            try:
+                import tensorflow_text  # noqa: F401  (its import registers its operations)
+            except ImportError as error:
+                raise no_tensorflow_text(directory, error) from error
+        loaded = tf.saved_model.load(str(checked.directory))
     # The contents of these two entries are not checked.
     described = (manifest["model"], manifest["recipe"])
     model, recipe = (value if isinstance(value, dict) else {} for value in described)

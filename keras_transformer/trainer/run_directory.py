@@ -115,7 +115,7 @@ class RunDirectory:
         names = {entry.name for entry in self.path.iterdir()}
         if self.is_writer and names <= {LOCK, RUN_RECIPE, ENVIRONMENT, RUN_MANIFEST}:
             return False
-        RunManifest.read(self.path).check()
+        self.check()
         try:
             stored = load_recipe(self.recipe_file)
         except UserError as error:
@@ -184,6 +184,18 @@ class RunDirectory:
     def store_fingerprints(self, fingerprints: Mapping[str, Any]) -> None:
         """Writes the fingerprints that `has_read` compares."""
         self._write(CORPORA, json.dumps(fingerprints, indent=1) + "\n")
+
+    def check(self) -> None:
+        """Raises a `UserError` unless the files are those of the manifest."""
+        RunManifest.read(self.path).check()
+
+    def seal(self) -> None:
+        """Writes the manifest anew, with the sums that the files of the run have now."""
+        names = (RUN_RECIPE, ENVIRONMENT, CORPORA, TOKENIZERS, RESULT)
+        if self.result.exists():  # an unfinished training appends to its metrics
+            names += (METRICS,)
+        manifest = RunManifest.new(self.path)
+        manifest.add(*(name for name in names if os.path.lexists(self.path / name)))
 
     def require_writer(self) -> None:
         """Raises a `UserError` in a worker that does not find the files of the first worker."""

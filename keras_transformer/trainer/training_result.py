@@ -78,5 +78,5 @@ def read_result(path: pathlib.Path) -> TrainingResult:
             content["tests"][name] = Evaluation(**test)
         return TrainingResult(**content)
     except (ValueError, TypeError, KeyError) as error:
-        fix = "Remove the file and run the same command to write it again."
+        fix = f"Copy the run again, or train it again with another --run than {path.parent}."
         raise UserError(f"damaged ({error}).", where=path, fix=fix) from error

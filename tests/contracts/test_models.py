@@ -55,15 +55,25 @@ def can_be_packed(variant):
 PACKED_VARIANTS = [variant for variant in DECODER_VARIANTS if can_be_packed(variant)]
 # Every other setting that changes the structure, at least once.
 FORM_VARIANTS = [
-    {"normalize_first": True, "normalization": "rms", "activation": "swiglu", "use_bias": False},
+    {
+        "normalize_first": True,
+        "normalization": "rms",
+        "activation": "swiglu",
+        "use_bias": False,
+        "key_dim": 6,
+        "query_key_normalization": "rms",
+        "share_embeddings": "inputs",
+    },
     {
         "normalize_first": False,
         "normalization": "rms",
         "num_key_value_heads": 2,
         "activation": "gelu",
         "depth": 2,
+        "normalize_embeddings": True,
+        "final_normalization": True,
     },
-    {"share_embeddings": "none"},
+    {"share_embeddings": "none", "output_bias": True, "positions_options": {"interleaved": False}},
     {"share_embeddings": "target", "target_vocabulary_size": 31},
     {"copies": True, "coverage_weight": 1.0, "depth": 2},
 ]

@@ -15,6 +15,7 @@ from keras_transformer.decoding import (
     SEARCHES,
     BeamSearch,
     ForbiddenTokens,
+    ForcedFirstToken,
     GreedySearch,
     LengthLimits,
     NoRepeatNgram,
@@ -74,17 +75,26 @@ def test_every_setting_reaches_the_search():
         no_repeat_ngram=3,
         repetition_penalty=1.2,
         forbidden_ids=[1],
+        forced_first_id=5,
+        length_normalization="length",
+        stopping="early",
         top_k=7,
         top_p=0.9,
     )
     shared = {
         "length_penalty": 1.0,
+        "length_normalization": "length",
         "lengths": LengthLimits(
             maximum=20, maximum_ratio=2.0, maximum_margin=5, minimum=2, minimum_ratio=0.5
         ),
-        "constraints": (NoRepeatNgram(3), RepetitionPenalty(1.2), ForbiddenTokens([1])),
+        "constraints": (
+            NoRepeatNgram(3),
+            RepetitionPenalty(1.2),
+            ForbiddenTokens([1]),
+            ForcedFirstToken(5),
+        ),
     }
-    beam = BeamSearch(beams=3, coverage_penalty=0.2, **shared)
+    beam = BeamSearch(beams=3, coverage_penalty=0.2, stopping="early", **shared)
     sampling = SamplingSearch(top_k=7, top_p=0.9, **shared)
     assert dataclasses.replace(settings, top_k=None, top_p=None).make() == beam
     assert settings.make_sampling() == sampling
@@ -107,6 +117,8 @@ def test_every_setting_reaches_the_search():
         ("beams", 0),
         ("length_penalty", -1),
         ("coverage_penalty", "much"),
+        ("length_normalization", "words"),
+        ("stopping", "late"),
         ("max_length", 0),
         ("max_length_ratio", -1),
         ("max_length_margin", -1),
@@ -116,6 +128,7 @@ def test_every_setting_reaches_the_search():
         ("repetition_penalty", 0.5),
         ("forbidden_ids", 7),
         ("forbidden_ids", [-1]),
+        ("forced_first_id", -1),
         ("top_k", 0),
         ("top_p", 1.5),
     ],

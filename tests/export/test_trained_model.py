@@ -13,6 +13,7 @@ from keras_transformer._utils.errors import UserError
 from keras_transformer.decoding import GreedySearch, SearchSettings
 from keras_transformer.export import TrainedModel
 from keras_transformer.export.modules import make_text_module
+from keras_transformer.export.run_manifest import RunManifest
 from keras_transformer.text import ByteTokenizer, TokenizerPair
 
 
@@ -42,6 +43,14 @@ def written_run(tmp_path_factory):
     directory = tmp_path_factory.mktemp("runs") / "run"
     make_trained().save(directory)
     return directory
+
+
+def describe(run, **changes):
+    """Changes the description of a saved model, with a manifest that fits it."""
+    path = run / "model" / "model.json"
+    description = json.loads(path.read_text()) | changes
+    path.write_text(json.dumps(description))
+    RunManifest.new(path.parent).add_all()
 
 
 @pytest.fixture
@@ -98,10 +107,7 @@ def test_tokenizer_of_another_size_raises_an_error(tmp_path):
 
 
 def test_load_with_another_vocabulary_size_raises_an_error(saved):
-    path = saved / "model" / "model.json"
-    description = json.loads(path.read_text())
-    description["config"]["vocabulary_size"] = 300
-    path.write_text(json.dumps(description))
+    describe(saved, config=make_trained().model.get_config() | {"vocabulary_size": 300})
     with pytest.raises(UserError, match="the weights do not fit the model"):
         TrainedModel.load(saved)
 
@@ -135,10 +141,7 @@ def test_load_with_a_damaged_description_raises_an_error(saved, content):
 
 
 def test_load_of_a_newer_format_names_both_versions(saved):
-    path = saved / "model" / "model.json"
-    description = json.loads(path.read_text()) | {"format": 3}
-    description["created_with"] = {"keras_transformer": "9.9"}
-    path.write_text(json.dumps(description))
+    describe(saved, format=3, created_with={"keras_transformer": "9.9"})
     with pytest.raises(
         UserError, match=r"transformer 9\.9 wrote this model in format 3; .*reads format 2"
     ):
@@ -146,17 +149,13 @@ def test_load_of_a_newer_format_names_both_versions(saved):
 
 
 def test_load_of_an_unknown_class_lists_the_known_ones(saved):
-    path = saved / "model" / "model.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"class": "Lambda"}))
+    describe(saved, **{"class": "Lambda"})
     with pytest.raises(UserError, match=r"model class 'Lambda'; known are .*Transformer"):
         TrainedModel.load(saved)
 
 
 def test_load_with_an_unknown_setting_raises_an_error(saved):
-    path = saved / "model" / "model.json"
-    description = json.loads(path.read_text())
-    description["config"]["quantum"] = True
-    path.write_text(json.dumps(description))
+    describe(saved, config=make_trained().model.get_config() | {"quantum": True})
     with pytest.raises(UserError, match=r"cannot build this model.*quantum"):
         TrainedModel.load(saved)
 
@@ -182,5 +181,6 @@ def test_load_with_other_tokenizers_names_the_directory(saved):
 
     shutil.rmtree(saved / "model" / "tokenizers")
     TokenizerPair(WordPieceTokenizer(["a", "##b"])).save(saved / "model" / "tokenizers")
+    RunManifest.new(saved / "model").add_all()
     with pytest.raises(UserError, match=r"model: .*has 260 ids, but the 'wordpiece' .* has 6"):
         TrainedModel.load(saved)

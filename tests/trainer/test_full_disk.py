@@ -42,7 +42,7 @@ def test_training_continues_after_a_full_disk(trainings, recipe, tmp_path):
     for size, place in (
         (tensors.stat().st_size - 1, "checkpoints/step_00000008"),
         (8000, "tensorboard"),  # at the first histograms
-        (100, "recipe.yaml"),
+        (100, "metrics.jsonl"),
     ):
         message = f"^{re.escape(str(run / place))}: File too large"
         with no_file_larger_than(size), pytest.raises(OSError, match=message) as error:
@@ -53,3 +53,13 @@ def test_training_continues_after_a_full_disk(trainings, recipe, tmp_path):
         assert checkpoint_of(run, 2) == checkpoint
     trainings.train(recipe, run)
     require_same(run, expected)
+
+
+@pytest.mark.parametrize(("size", "place"), [(100, "run"), (2000, "run/recipe.yaml")])
+def test_a_disk_that_is_full_at_the_start_leaves_a_run_that_can_start(
+    trainings, recipe, tmp_path, size, place
+):
+    with no_file_larger_than(size), pytest.raises(OSError, match=f"{place}: File too large"):
+        trainings.train(recipe, tmp_path / "run", stop_after=2)
+    with pytest.raises(TrainingStopped):
+        trainings.train(recipe, tmp_path / "run", stop_after=2)

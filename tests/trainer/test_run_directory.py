@@ -30,7 +30,11 @@ def with_vocabulary(path):
 
 def test_new_run_has_lock_and_recipe(tmp_path):
     run = started(tmp_path / "new" / "run")
-    assert sorted(path.name for path in run.path.iterdir()) == [".lock", "recipe.yaml"]
+    assert sorted(path.name for path in run.path.iterdir()) == [
+        ".lock",
+        "manifest.json",
+        "recipe.yaml",
+    ]
     run.require_recipe(make_recipe(DATA))
 
 
@@ -103,7 +107,7 @@ def test_run_killed_before_its_recipe_was_written_is_started(tmp_path):
     (run / ".lock").touch()
     (run / ".recipe.yaml.0123456789abcdef").write_text("name: dat")
     started(run)
-    assert sorted(path.name for path in run.iterdir()) == [".lock", "recipe.yaml"]
+    assert sorted(path.name for path in run.iterdir()) == [".lock", "manifest.json", "recipe.yaml"]
 
 
 def test_temporary_files_of_a_killed_process_are_removed(tmp_path):
@@ -115,7 +119,7 @@ def test_temporary_files_of_a_killed_process_are_removed(tmp_path):
         assert (run.path / ".model.0123456789abcdef").exists(), "It may be another worker's."
     with run.lock():
         names = sorted(path.name for path in run.path.iterdir())
-    assert names == [".lock", ".notes", "recipe.yaml"]
+    assert names == [".lock", ".notes", "manifest.json", "recipe.yaml"]
 
 
 def test_changed_recipe_is_refused_with_the_differences(tmp_path):
@@ -158,6 +162,9 @@ def test_directory_of_exports_may_always_change(tmp_path):
 def test_stored_recipe_that_cannot_be_read_is_refused(tmp_path):
     run = with_vocabulary(tmp_path / "run")
     run.recipe_file.write_text("name: [")
+    with pytest.raises(UserError, match=r"recipe\.yaml: damaged"):
+        run.require_recipe(make_recipe(DATA))
+    run.seal()
     with pytest.raises(UserError, match=r"recipe\.yaml: not a recipe"):
         run.require_recipe(make_recipe(DATA))
 

@@ -4,6 +4,7 @@ import json
 import math
 
 from keras_transformer.trainer import Recipe, TrainingResult
+from keras_transformer.trainer.run_directory import RunDirectory
 from keras_transformer.trainer.training_result import result_as_json
 
 STEPS_PER_EPOCH = 125
@@ -66,6 +67,7 @@ def write_run(
         validation={"loss": 1.9} | ({} if bleu is None else {"bleu": bleu}),
     )
     (path / "result.json").write_text(result_as_json(result))
+    RunDirectory(path).seal()
     return path
 
 

@@ -19,6 +19,7 @@ from keras_transformer.inference import (
     load,
     translate_lines,
 )
+from keras_transformer.trainer.run_directory import RunDirectory
 from tests.phrases import make_pairs
 from tests.training_scripts.made_up_runs import write_run
 
@@ -155,9 +156,13 @@ def test_unusable_run_is_refused(tmp_path):
         read_run(write_run(tmp_path / "texts", task="language_model", bleu=None))
     with (write_run(tmp_path / "torn") / "metrics.jsonl").open("a") as file:
         file.write('{"split"')
+    with pytest.raises(UserError, match=r"metrics\.jsonl: damaged"):
+        read_run(tmp_path / "torn")
+    RunDirectory(tmp_path / "torn").seal()
     with pytest.raises(UserError, match=r"metrics\.jsonl:31: damaged"):
         read_run(tmp_path / "torn")
     (write_run(tmp_path / "half") / "metrics.jsonl").unlink()
+    RunDirectory(tmp_path / "half").seal()
     with pytest.raises(UserError, match=r"metrics\.jsonl: cannot be read"):
         read_run(tmp_path / "half")
 

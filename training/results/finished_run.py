@@ -76,6 +76,7 @@ def read_run(path: str | os.PathLike[str]) -> FinishedRun:
             where=path,
             fix="Resume it with the same `keras-transformer train` command.",
         )
+    directory.check()
     recipe = load_recipe(directory.recipe_file)
     if recipe.task != "translation":
         raise UserError(f"expected the task translation; got {recipe.task}.", where=path)

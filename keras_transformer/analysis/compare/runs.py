@@ -16,6 +16,7 @@ from keras_transformer._utils.errors import UserError
 from keras_transformer._utils.files import atomic_file
 from keras_transformer._utils.process import peak_memory
 from keras_transformer.data.corpora.conllu import conllu_text
+from keras_transformer.export.run_manifest import RunManifest
 from keras_transformer.inference import evaluate_translations, load, translate_lines
 from keras_transformer.text import TokenizerPair
 from keras_transformer.trainer import train
@@ -24,7 +25,7 @@ from keras_transformer.trainer.config import Recipe
 from keras_transformer.trainer.preparation import Corpora, model_texts
 from keras_transformer.trainer.progress import TrainingReport
 from keras_transformer.trainer.recipes import load_recipe, recipe_difference
-from keras_transformer.trainer.run_directory import CORPORA
+from keras_transformer.trainer.run_directory import CORPORA, METRICS
 
 
 class ComparedRun:
@@ -73,7 +74,8 @@ class ComparedRun:
 
     def curve(self) -> list[tuple[int, float]]:
         """Returns (step, loss) for validation, or for training if there is no validation."""
-        text = (self.run_directory / "metrics.jsonl").read_text(encoding="utf-8")
+        RunManifest.read(self.run_directory).check(METRICS)
+        text = (self.run_directory / METRICS).read_text(encoding="utf-8")
         lines = [json.loads(line) for line in text.splitlines()]
         validation = [line for line in lines if line["split"] == "validation"]
         return [(line["step"], line["loss"]) for line in validation or lines]

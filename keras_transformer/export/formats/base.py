@@ -12,6 +12,7 @@ import tensorflow as tf
 from keras_transformer import __version__
 from keras_transformer._utils.registry import register
 from keras_transformer.export.modules import TextModule
+from keras_transformer.export.private_copy import PrivateCopy
 from keras_transformer.export.trained_model import TrainedModel
 from keras_transformer.export.verification import Verification
 
@@ -62,11 +63,11 @@ class ExportFormat(abc.ABC):
         """
 
     @classmethod
-    def verify(cls, directory: pathlib.Path) -> Verification:
+    def verify(cls, copy: PrivateCopy) -> Verification:
         """Checks an export in this format, without trust in any of its files.
 
         Args:
-            directory: the version directory.
+            copy: a `PrivateCopy`, whose files equal the manifest.
         """
         raise NotImplementedError(f"{cls.__name__} must implement `verify`.")
 

@@ -21,13 +21,14 @@ from keras_transformer.export.damage import COPY_AGAIN, refused
 from keras_transformer.export.formats.base import ExportFormat, described_export, described_weights
 from keras_transformer.export.formats.saved_model import example_requests, golden_pairs
 from keras_transformer.export.golden import GoldenRow, compare_answer
-from keras_transformer.export.manifest import check_files, read_manifest, write_manifest
+from keras_transformer.export.manifest import read_manifest, write_manifest
 from keras_transformer.export.modules import (
     GenerationModule,
     TextLimits,
     make_text_module,
     reads_trees,
 )
+from keras_transformer.export.private_copy import PrivateCopy
 from keras_transformer.export.trained_model import TrainedModel
 from keras_transformer.export.verification import Check, Verification, described_difference
 from keras_transformer.export.versions import RUNNER
@@ -264,9 +265,8 @@ class RuntimeFormat(ExportFormat):
         ]
 
     @classmethod
-    def verify(cls, directory: pathlib.Path) -> Verification:
-        manifest = read_manifest(directory)
-        total_bytes = check_files(directory, manifest)
+    def verify(cls, copy: PrivateCopy) -> Verification:
+        original, directory, manifest, total_bytes = copy
         rows = cls.replay(directory)
         for number, row in enumerate(rows, 1):
             if not row.ok:
@@ -278,7 +278,7 @@ class RuntimeFormat(ExportFormat):
         weights = manifest["weights"]
         installed = ", ".join(f"{each} {importlib.metadata.version(each)}" for each in cls.packages)
         details = {
-            "version": f"{directory.name} in {directory.absolute().parent}",
+            "version": f"{original.name} in {original.absolute().parent}",
             "manifest": f"{manifest['kind']} {manifest['name']!r}, format {manifest['format']}",
             "files": f"{len(manifest['files'])} files, {total_bytes:,} bytes: sha256 unchanged",
             "versions": f"made with {written}",
@@ -286,7 +286,7 @@ class RuntimeFormat(ExportFormat):
             "golden pairs": f"{len(rows)} replayed with {installed}: equal",
         }
         checks = tuple(Check(name, True, detail) for name, detail in details.items())
-        return Verification(directory, checks, manifest, total_bytes, tuple(rows))
+        return Verification(original, checks, manifest, total_bytes, tuple(rows))
 
 
 def _other_answers(runtime: str, row: GoldenRow) -> RuntimeError:

@@ -3,6 +3,7 @@
 import json
 
 from keras_transformer.analysis.compare.runs import ComparedRun
+from keras_transformer.export.run_manifest import RunManifest
 
 TOKENS_PER_STEP = 100.0
 
@@ -43,6 +44,7 @@ def write_run(output, model, seed, *, exact_matches, loss=0.5, speed=1000.0, by_
     (run.run_directory / "metrics.jsonl").write_text(
         "".join(json.dumps(line) + "\n" for line in lines)
     )
+    RunManifest.new(run.run_directory).add("metrics.jsonl")
 
 
 def group(least, most, share):

@@ -1,0 +1,181 @@
+"""Families of pretrained models: their registry, and models from checkpoints."""
+
+import abc
+import dataclasses
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from keras_transformer._utils.errors import UserError
+from keras_transformer._utils.registry import Kind, import_members, register
+from keras_transformer._utils.types import Path
+from keras_transformer.hub.checkpoint import CONFIG, Checkpoint
+from keras_transformer.hub.reading import ConfigReader, WeightLoader
+from keras_transformer.models.base import ConfiguredModel
+from keras_transformer.text import SpecialIds
+
+#: The registered families by the `model_type` of their configs.
+FAMILIES: dict[str, type["Family"]] = {}
+
+
+def register_family(name: str) -> Callable[[Kind], Kind]:
+    """Returns a decorator that registers a `Family` for the `model_type` of a config."""
+    return register(FAMILIES, name)
+
+
+class Family(abc.ABC):
+    """A family of checkpoints: what its config means, and where its tensors belong.
+
+    A family is a file in `keras_transformer/hub/families/` that registers its `model_type`. It
+    reads every key of the config that changes what the model computes; the others must be known to
+    be harmless. Every tensor must be used, and every weight of our model must be set.
+
+    Args:
+        config: The `ConfigReader` of the checkpoint.
+
+    Example:
+
+    ```python
+    @register_family("morse")
+    class MorseFamily(Family):
+        model_class = LanguageModel
+
+        def settings(self, config):
+            return {"hidden_dim": config.integer("d_model"), …}
+
+        def special_ids(self, config):
+            return SpecialIds(padding=config.integer("pad_token_id"), …)
+
+        def load_weights(self, model, weights):
+            weights.assign(model.predictor.embedding.embeddings, "embed_tokens.weight")
+            …
+    ```
+    """
+
+    #: The `model_type` that the family is registered by.
+    registered_name: ClassVar[str]
+    #: Beginnings that names of tensors may have.
+    prefixes: ClassVar[tuple[str, ...]] = ()
+    #: Further keys of the config that never change what these models compute.
+    harmless: ClassVar[tuple[str, ...]] = ()
+
+    @abc.abstractmethod
+    def model_class(self, config: ConfigReader) -> type[ConfiguredModel]:
+        """Returns the class of our model for a config, such as `Transformer`."""
+
+    @abc.abstractmethod
+    def settings(self, config: ConfigReader) -> dict[str, Any]:
+        """Returns the settings of our model, without its special ids."""
+
+    @abc.abstractmethod
+    def special_ids(self, config: ConfigReader) -> SpecialIds:
+        """Returns the special ids; the unknown id is the family's usual one.
+
+        Configs do not have the unknown id. A tokenizer that has another one replaces it.
+        """
+
+    @abc.abstractmethod
+    def load_weights(self, model: Any, weights: WeightLoader) -> None:
+        """Assigns the tensors to the weights of the model."""
+
+
+def find_family(checkpoint: Checkpoint) -> Family:
+    """Returns the family of a checkpoint, by the `model_type` of its config."""
+    import_members(f"{__package__}.families", _families_path())
+    name = checkpoint.config.get("model_type")
+    if not isinstance(name, str) or name not in FAMILIES:
+        known = ", ".join(sorted(FAMILIES))
+        raise UserError(
+            f"the model type {name!r} is not supported; supported are {known}.",
+            where=checkpoint.directory / CONFIG,
+        )
+    return FAMILIES[name]()
+
+
+def load_model(
+    checkpoint: Checkpoint | Path,
+    special_ids: SpecialIds | None = None,
+    dtype: Any = None,
+) -> ConfiguredModel:
+    """Returns the model of a checkpoint, without its tokenizer.
+
+    Args:
+        checkpoint: A `Checkpoint`, or its directory.
+        special_ids: The `SpecialIds` of the tokenizer. Default: those of the config.
+        dtype: Dtype policy of the model. Default: Keras' global one.
+
+    Example:
+
+    ```python
+    model = keras_transformer.hub.load_model("opus-mt-en-de")
+    model.generate([[131, 25, 0]])
+    ```
+    """
+    if not isinstance(checkpoint, Checkpoint):
+        checkpoint = Checkpoint.open(checkpoint)
+    family = find_family(checkpoint)
+    config = ConfigReader(checkpoint.config, checkpoint.directory)
+    config.ignore(*family.harmless)
+    kind, settings = family.model_class(config), family.settings(config)
+    ids = special_ids_of(family, config, special_ids)
+    config.finish(family.registered_name)
+    model = _build(kind, settings, ids, dtype, checkpoint)
+    weights = WeightLoader(checkpoint, model, family.prefixes)
+    family.load_weights(model, weights)
+    weights.finish(family.registered_name)
+    return model
+
+
+def special_ids_of(
+    family: Family, config: ConfigReader, of_tokenizer: SpecialIds | None
+) -> SpecialIds:
+    """Returns the special ids of a checkpoint, on which its config and tokenizer must agree."""
+    ids = family.special_ids(config)
+    if of_tokenizer is None:
+        return ids
+    for role in ("padding", "start", "end"):
+        if getattr(ids, role) != getattr(of_tokenizer, role):
+            raise UserError(
+                f"the {role} id is {getattr(ids, role)} in {CONFIG}, but "
+                f"{getattr(of_tokenizer, role)} in the tokenizer.",
+                where=config.where,
+            )
+    return of_tokenizer
+
+
+def _build(
+    kind: type[ConfiguredModel],
+    settings: dict[str, Any],
+    ids: SpecialIds,
+    dtype: Any,
+    checkpoint: Checkpoint,
+) -> ConfiguredModel:
+    of_ids = {f"{name}_id": number for name, number in dataclasses.asdict(ids).items()}
+    try:
+        return kind(**settings, **of_ids, dtype=dtype)
+    except UserError as error:
+        raise error.at(checkpoint.directory / CONFIG) from error
+
+
+def _families_path() -> list[str]:
+    from keras_transformer.hub import families
+
+    return list(families.__path__)
+
+
+def set_attention(
+    weights: WeightLoader,
+    attention: Any,
+    name: str,
+    query: str = "q_proj",
+    key: str = "k_proj",
+    value: str = "v_proj",
+    output: str = "out_proj",
+) -> None:
+    """Assigns the projections of a `MultiHeadAttention`; the last arguments are their names."""
+    for layer, projection in (
+        (attention.query_projection, query),
+        (attention.key_projection, key),
+        (attention.value_projection, value),
+        (attention.output_projection, output),
+    ):
+        weights.dense(layer, f"{name}.{projection}")

@@ -1,0 +1,113 @@
+"""Pretrained models as trained models of this package: loaded, or stored as a run directory."""
+
+import importlib
+import json
+import os
+import pathlib
+from typing import Any
+
+from keras_transformer import __version__
+from keras_transformer._utils.errors import UserError
+from keras_transformer._utils.files import atomic_directory
+from keras_transformer._utils.types import Path
+from keras_transformer.export.damage import sha256_of
+from keras_transformer.export.run_manifest import RunManifest
+from keras_transformer.export.trained_model import TrainedModel
+from keras_transformer.export.versions import require_loadable
+from keras_transformer.hub.checkpoint import CONFIG, Checkpoint
+from keras_transformer.hub.family import load_model
+from keras_transformer.hub.generation import search_of
+from keras_transformer.inference import TextModel
+from keras_transformer.text import TokenizerPair
+
+#: File inside a run directory that says where an imported model comes from.
+IMPORT = "import.json"
+
+
+def load_pretrained(directory: Path, dtype: Any = None) -> TextModel:
+    """Returns a pretrained model, as Hugging Face stores it, from strings to strings.
+
+    Only `safetensors` and JSON are read, and nothing is downloaded. A directory that this package
+    cannot represent exactly is refused with the name of the key or tensor.
+
+    Args:
+        directory: Directory with `config.json`, `model.safetensors` and the tokenizer's files.
+        dtype: Dtype policy of the model, such as "bfloat16". Default: Keras' global one.
+
+    Example:
+
+    ```python
+    model = keras_transformer.load_pretrained("opus-mt-en-de")
+    model.translate("Hello, world!")
+    ```
+    """
+    return TextModel.of(read_pretrained(directory, dtype), name=os.fspath(directory))
+
+
+def read_pretrained(directory: Path, dtype: Any = None) -> TrainedModel:
+    """Returns a pretrained model as a `TrainedModel`, which can be saved, trained and exported.
+
+    Args:
+        directory: Directory of the checkpoint.
+        dtype: Dtype policy of the model. Default: Keras' global one.
+    """
+    return _read(Checkpoint.open(directory), dtype)
+
+
+def import_model(directory: Path, to: Path) -> pathlib.Path:
+    """Writes a pretrained model as a run directory, and returns its path.
+
+    All commands take the run directory as that of a training: `translate`, `evaluate`, `export` and
+    the others. It appears when it is complete.
+
+    Args:
+        directory: Directory of the checkpoint.
+        to: Run directory, which must not exist.
+
+    Example:
+
+    ```python
+    keras_transformer.hub.import_model("opus-mt-en-de", "runs/opus-mt-en-de")
+    keras_transformer.load("runs/opus-mt-en-de").translate("Hello, world!")
+    ```
+    """
+    run = require_loadable(pathlib.Path(to))
+    if run.is_symlink() or (run.exists() and (not run.is_dir() or any(run.iterdir()))):
+        raise UserError("exists already.", where=run, fix="Choose another directory with --to.")
+    checkpoint = Checkpoint.open(directory)
+    trained = _read(checkpoint, None)
+    with atomic_directory(run) as temporary:
+        trained.save(temporary)
+        manifest = RunManifest.new(temporary)
+        content = json.dumps(_origin(checkpoint), indent=1, ensure_ascii=False)
+        manifest.write(IMPORT, f"{content}\n".encode())
+    return run
+
+
+def _read(checkpoint: Checkpoint, dtype: Any) -> TrainedModel:
+    load_tokenizer = importlib.import_module("keras_transformer.hub.tokenizers").load_tokenizer
+    tokenizers = TokenizerPair.of(load_tokenizer(checkpoint.directory, checkpoint.config))
+    model = load_model(checkpoint, tokenizers.special_ids, dtype)
+    recipe = None
+    if hasattr(model, "step"):
+        search = search_of(checkpoint, tokenizers.special_ids)
+        recipe = {"evaluation": {"search": search}}
+    labels = checkpoint.config.get("id2label") if getattr(model.config, "num_classes", 0) else None
+    return TrainedModel(model, tokenizers, recipe=recipe, labels=_labels(labels))
+
+
+def _labels(names: Any) -> tuple[str, ...]:
+    """Returns the names of classes in `id2label`, in the order of their numbers."""
+    if not isinstance(names, dict):
+        return ()
+    return tuple(str(names.get(str(number), number)) for number in range(len(names)))
+
+
+def _origin(checkpoint: Checkpoint) -> dict[str, Any]:
+    files = sorted({CONFIG, *(stored.file for stored in checkpoint.tensors.values())})
+    return {
+        "imported_with": {"keras_transformer": __version__},
+        "directory": checkpoint.directory.absolute().name,
+        "model_type": checkpoint.config.get("model_type"),
+        "sha256": {name: sha256_of(checkpoint.directory, name)[0] for name in files},
+    }
