@@ -5,7 +5,7 @@ requests as any other client. Its policy forbids scripts and styles inside the H
 of a model that reached the page as HTML could not run.
 """
 
-import importlib.resources
+import pathlib
 
 from starlette.responses import Response
 
@@ -32,7 +32,7 @@ HEADERS = {
 
 def page_responses() -> dict[str, Response]:
     """Returns the answer for each path of the page; the page itself is at /."""
-    folder = importlib.resources.files(__package__) / "page"
+    folder = pathlib.Path(__file__).with_name("page")
     answers = {}
     for name, kind in _TYPES.items():
         path = "/" if name == "index.html" else f"/{name}"
