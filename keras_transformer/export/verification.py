@@ -24,7 +24,7 @@ from keras_transformer.export.saved_model_file import (
     read_meta_graph,
 )
 from keras_transformer.export.signatures import Signature, check_signatures
-from keras_transformer.export.versions import resolve_version
+from keras_transformer.export.versions import RUNNER, resolve_version
 
 # Number of characters of a differing value in a message.
 _SHOWN = 60
@@ -131,6 +131,10 @@ def check_export(
 def _check(copy: PrivateCopy, refuse_newer: bool) -> Verification:
     """Checks a copy whose files equal its manifest."""
     original, directory, manifest, total_bytes = copy
+    if (directory / RUNNER).exists():
+        problem = f"a {manifest.get('export_format')} export, not a SavedModel."
+        fix = f"Run it with `python {RUNNER}`, or check it with `keras-transformer verify`."
+        raise refused(directory, problem, fix)
     meta_graph = read_meta_graph(directory)
     if refuse_newer:
         _refuse_newer(directory, manifest, meta_graph)
@@ -175,16 +179,32 @@ def verify_export(
     Raises:
         UserError: for the first problem, in one line.
     """
-    with checked_copy(directory, refuse_newer=True, key=key) as copy:
-        checked, golden = copy.verification, replay_golden_pairs(copy.directory)
+    version = resolve_version(directory)
+    if (version / RUNNER).exists():
+        with private_copy(version, key) as copy:
+            return _verify_in_format(copy)
+    with checked_copy(version, refuse_newer=True, key=key) as checked_one:
+        checked, golden = checked_one.verification, replay_golden_pairs(checked_one.directory)
     for number, row in enumerate(golden, 1):
         if not row.ok:
             which = f"golden pair {number} of {len(golden)}, signature {row.signature}"
-            problem = f"{which}, {_difference(row)}"
+            problem = f"{which}, {described_difference(row)}"
             raise refused(checked.directory, problem, "Export the model again.")
     detail = f"{len(golden)} replayed in a clean process: equal to the model in memory"
     checks = (*checked.checks, Check("golden pairs", True, detail))
     return dataclasses.replace(checked, checks=checks, golden=tuple(golden))
+
+
+def _verify_in_format(copy: PrivateCopy) -> Verification:
+    """Checks an export that is not a SavedModel as its format does."""
+    # The formats import this module.
+    from keras_transformer.export.formats import FORMATS
+
+    name = copy.manifest.get("export_format")
+    if name not in FORMATS:
+        problem = f"in the unknown export format {name!r}; known are {', '.join(sorted(FORMATS))}."
+        raise refused(copy.original, problem, "Import the module that defines it first.")
+    return FORMATS[name].verify(copy)
 
 
 def _refuse_newer(directory: pathlib.Path, manifest: dict[str, Any], meta_graph: Any) -> None:
@@ -217,7 +237,8 @@ def _release(version: str) -> list[int]:
     return [int(number) for number in re.findall("[0-9]{1,9}", version)[:2]]
 
 
-def _difference(row: GoldenRow) -> str:
+def described_difference(row: GoldenRow) -> str:
+    """Returns the first difference of a replayed golden pair, for a message."""
     name, *values = row.difference or ("error", None, row.got)
     if name == "error":
         return f"failed: {values[1]}."
