@@ -45,9 +45,10 @@ def require_integer(name: str, value: Any, minimum: int) -> int:
 
 def require_seed(name: str, value: Any) -> int:
     """Returns `value` as an `int` if it is an unsigned 64-bit integer."""
-    if isinstance(value, numbers.Integral) and value >= 2**64:
-        raise ArgumentError(name, "below 2**64", value)
-    return require_integer(name, value, minimum=0)
+    is_integer = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    if not is_integer or not 0 <= value < 2**64:
+        raise ArgumentError(name, "a whole number of at least 0 and below 2**64", value)
+    return int(value)
 
 
 def require_boolean(name: str, value: Any) -> bool:

@@ -3,7 +3,9 @@
 import hashlib
 import json
 import os
+import pathlib
 import shutil
+import socket
 
 import numpy as np
 import pytest
@@ -282,5 +284,7 @@ def test_exported_files_name_neither_user_nor_machine_nor_directory(phrases_expo
     private = {socket.gethostname(), str(pathlib.Path.home()), str(phrases_run), os.getcwd()}
     for path in phrases_export.rglob("*"):
         if path.is_file():
-            found = [text for text in private if len(text) > 5 and text.encode() in path.read_bytes()]
+            found = [
+                text for text in private if len(text) > 5 and text.encode() in path.read_bytes()
+            ]
             assert found == [], path

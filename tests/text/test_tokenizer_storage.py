@@ -105,7 +105,7 @@ def test_load_of_changed_description_is_refused(directory, key, value, expected)
 def test_load_of_unknown_kind_lists_known_kinds(tmp_path, monkeypatch):
     monkeypatch.setattr(ByteTokenizer, "registered_name", "syllables")
     ByteTokenizer().save(tmp_path / "tokenizer")
-    with pytest.raises(UserError, match=r"'syllables'; known are bytes, sente"):
+    with pytest.raises(UserError, match=r"'syllables'; known are .*bytes, .*sente"):
         load_tokenizer(tmp_path / "tokenizer")
 
 
