@@ -257,7 +257,7 @@ def check_language_model(jit, **settings):
 
 
 def check_stepping(model, state, logits, jit):
-    step = tf.function(model.step, jit_compile=jit)
+    step = tf.function(model.step, jit_compile=True) if jit else model.step
     shapes = tf.nest.map_structure(lambda tensor: (tensor.shape, tensor.dtype), state)
     steps, state = step(tf.constant(TARGET[:, :3]), state)
     np.testing.assert_allclose(steps[IS_TOKEN[:, :3]], logits[:, :3][IS_TOKEN[:, :3]], atol=1e-5)
@@ -508,11 +508,10 @@ def check_policy(model, inputs):
 # --- saving ---------------------------------------------------------------------------------------
 
 MODELS = {
-    **{f"transformer-{name_of(v)}": (transformer, v) for v in CROSS_VARIANTS + FORM_VARIANTS},
-    **{f"transformer-{name_of(v)}": (transformer, v) for v in TREE_VARIANTS},
-    "encoder_only": (transformer, ENCODER_ONLY_VARIANTS[0]),
-    **{f"language_model-{name_of(v)}": (language_model, v) for v in DECODER_VARIANTS},
-    **{f"text_encoder-{name_of(v)}": (text_encoder, v) for v in ENCODER_VARIANTS},
+    **{f"transformer-{name_of(v)}": (transformer, v) for v in EVERYWHERE_VARIANTS},
+    **{f"transformer-{name_of(v)}": (transformer, v) for v in FORM_VARIANTS + TREE_VARIANTS},
+    "language_model": (language_model, {}),
+    "text_encoder": (text_encoder, {}),
     **{f"recurrent-{name_of(v)}": (recurrent, v) for v in RECURRENT_VARIANTS},
     **{f"convolutional-{name_of(v)}": (convolutional, v) for v in CONVOLUTIONAL_VARIANTS},
     "packed": (language_model, {"is_packed": True}),
@@ -561,9 +560,7 @@ print("loaded", sys.argv[2])
 SAVED = [
     model
     for model in MODELS.values()
-    if model not in [(transformer, v) for v in CROSS_VARIANTS]
-    and model not in [(recurrent, v) for v in RECURRENT_VARIANTS if "attention" in v]
-    and model not in [(language_model, v) for v in DECODER_VARIANTS if "attention" in v]
+    if model not in [(recurrent, v) for v in RECURRENT_VARIANTS if "attention" in v]
 ]
 
 
