@@ -82,7 +82,9 @@ class BartLikeFamily(Family):
             "num_heads": heads,
             "intermediate_dim": size,
             "max_length": config.integer("max_position_embeddings"),
-            "activation": config.choice("activation_function", ACTIVATIONS, self.default_activation),
+            "activation": config.choice(
+                "activation_function", ACTIVATIONS, self.default_activation
+            ),
             "scale_embeddings": config.boolean("scale_embedding", self.default_scale),
             "dropout": config.number("dropout", 0.1),
             "attention_dropout": config.number("attention_dropout", 0.0),
@@ -146,7 +148,8 @@ class BartLikeFamily(Family):
             weights.assign(table.embeddings, name, lambda values: values[first:])
         elif weights.find(name) is not None:
             count, size = weights.shape(name)
-            weights.same(name, table.encode(np.arange(count), size))
+            # It may be in half precision.
+            weights.same(name, table.encode(np.arange(count), size), tolerance=1e-2)
 
 
 def load_output_bias(output: Any, weights: WeightLoader) -> None:

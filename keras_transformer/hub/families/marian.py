@@ -1,6 +1,6 @@
 """Marian: the translation models of OPUS-MT."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 from keras_transformer.hub.bart_like import BartLikeFamily, load_output_bias
 from keras_transformer.hub.family import register_family
@@ -16,7 +16,7 @@ class MarianFamily(BartLikeFamily):
     """
 
     positions = "sinusoidal"
-    positions_options = {"interleaved": False}
+    positions_options: ClassVar[dict[str, Any]] = {"interleaved": False}
     unknown_id = 1
     architectures = ("MarianMTModel", "MarianModel")
 

@@ -1,5 +1,7 @@
 """Pegasus: models for summaries."""
 
+from typing import Any, ClassVar
+
 from keras_transformer.hub.bart_like import BartLikeFamily
 from keras_transformer.hub.family import register_family
 
@@ -13,6 +15,6 @@ class PegasusFamily(BartLikeFamily):
     """
 
     positions = "sinusoidal"
-    positions_options = {"interleaved": False}
+    positions_options: ClassVar[dict[str, Any]] = {"interleaved": False}
     normalize_first = True
     unknown_id = 105

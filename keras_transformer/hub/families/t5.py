@@ -29,8 +29,9 @@ class T5Family(Family):
     """
 
     default_activation = "relu"
-    default_tied = True
-    harmless = ("is_gated_act", "dense_act_fn", "output_hidden_states", "feed_forward_proj_")
+    can_scale = True
+    # These follow from `feed_forward_proj`.
+    harmless = ("is_gated_act", "dense_act_fn")
 
     def model_class(self, config: ConfigReader) -> type[Transformer]:
         for name in config.get("architectures") or ():
@@ -50,9 +51,11 @@ class T5Family(Family):
         activation = config.choice("feed_forward_proj", _ACTIVATIONS, self.default_activation)
         # Without weights of its own, the output layer is the embedding.
         has_output = "lm_head.weight" in self.tensors
-        # Only models that tie both scale the outputs of the decoder.
-        self.scales_outputs: bool = config.boolean("tie_word_embeddings", self.default_tied)
-        config.expect("scale_decoder_outputs", self.scales_outputs)
+        # Version 1.0 ties both, and scales the outputs of the decoder.
+        is_tied = config.boolean("tie_word_embeddings", True)
+        self.scales_outputs: bool = self.can_scale and config.boolean(
+            "scale_decoder_outputs", is_tied
+        )
         return {
             "vocabulary_size": config.integer("vocab_size"),
             "hidden_dim": config.integer("d_model"),
@@ -117,7 +120,7 @@ class MT5Family(T5Family):
     """
 
     default_activation = "gated-gelu"
-    default_tied = False
+    can_scale = False
 
 
 def _load_block(block: Any, weights: WeightLoader, name: str) -> None:
