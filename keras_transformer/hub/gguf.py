@@ -135,14 +135,15 @@ class GGUFCheckpoint(Checkpoint):
             file.seek(stored.offset)
             data = np.fromfile(file, np.uint8, count // block * size)
         if data.size != count // block * size:
-            raise UserError(
-                f"ends within the tensor {name!r}.", where=self.directory / stored.file
-            )
+            raise UserError(f"ends within the tensor {name!r}.", where=self.directory / stored.file)
         values = _decode(data, stored.dtype).reshape(stored.shape)
         if count and not (np.isfinite(values.min()) and np.isfinite(values.max())):
             problem = f"the tensor {name!r} has values that are NaN or infinite."
             raise UserError(problem, where=self.directory / stored.file)
-        for projection, key in (("q_proj", "num_attention_heads"), ("k_proj", "num_key_value_heads")):
+        for projection, key in (
+            ("q_proj", "num_attention_heads"),
+            ("k_proj", "num_key_value_heads"),
+        ):
             if f".{projection}." in name and self.metadata["general.architecture"] == "llama":
                 values = _half_layout(values, self.config[key])
         return values
