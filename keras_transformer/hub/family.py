@@ -2,13 +2,13 @@
 
 import abc
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from keras_transformer._utils.errors import UserError
 from keras_transformer._utils.registry import Kind, import_members, register
 from keras_transformer._utils.types import Path
-from keras_transformer.hub.checkpoint import CONFIG, Checkpoint
+from keras_transformer.hub.checkpoint import CONFIG, Checkpoint, StoredTensor
 from keras_transformer.hub.reading import ConfigReader, WeightLoader
 from keras_transformer.models.base import ConfiguredModel
 from keras_transformer.text import SpecialIds
@@ -30,14 +30,15 @@ class Family(abc.ABC):
     be harmless. Every tensor must be used, and every weight of our model must be set.
 
     Args:
-        config: The `ConfigReader` of the checkpoint.
+        tensors: The `StoredTensor`s of the checkpoint by name.
 
     Example:
 
     ```python
     @register_family("morse")
     class MorseFamily(Family):
-        model_class = LanguageModel
+        def model_class(self, config):
+            return LanguageModel
 
         def settings(self, config):
             return {"hidden_dim": config.integer("d_model"), …}
@@ -57,6 +58,11 @@ class Family(abc.ABC):
     prefixes: ClassVar[tuple[str, ...]] = ()
     #: Further keys of the config that never change what these models compute.
     harmless: ClassVar[tuple[str, ...]] = ()
+    #: Roles of special ids that the tokenizer decides on, because configs may not have them.
+    tokenizer_roles: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, tensors: Mapping[str, StoredTensor]) -> None:
+        self.tensors: Mapping[str, StoredTensor] = tensors
 
     @abc.abstractmethod
     def model_class(self, config: ConfigReader) -> type[ConfiguredModel]:
@@ -73,6 +79,10 @@ class Family(abc.ABC):
         Configs do not have the unknown id. A tokenizer that has another one replaces it.
         """
 
+    def adapt(self, settings: dict[str, Any], ids: SpecialIds) -> dict[str, Any]:
+        """Returns the settings for the special ids of the tokenizer; here they are unchanged."""
+        return settings
+
     @abc.abstractmethod
     def load_weights(self, model: Any, weights: WeightLoader) -> None:
         """Assigns the tensors to the weights of the model."""
@@ -88,7 +98,7 @@ def find_family(checkpoint: Checkpoint) -> Family:
             f"the model type {name!r} is not supported; supported are {known}.",
             where=checkpoint.directory / CONFIG,
         )
-    return FAMILIES[name]()
+    return FAMILIES[name](checkpoint.tensors)
 
 
 def load_model(
@@ -118,7 +128,7 @@ def load_model(
     kind, settings = family.model_class(config), family.settings(config)
     ids = special_ids_of(family, config, special_ids)
     config.finish(family.registered_name)
-    model = _build(kind, settings, ids, dtype, checkpoint)
+    model = _build(kind, family.adapt(settings, ids), ids, dtype, checkpoint)
     weights = WeightLoader(checkpoint, model, family.prefixes)
     family.load_weights(model, weights)
     weights.finish(family.registered_name)
@@ -133,7 +143,8 @@ def special_ids_of(
     if of_tokenizer is None:
         return ids
     for role in ("padding", "start", "end"):
-        if getattr(ids, role) != getattr(of_tokenizer, role):
+        is_open = role in family.tokenizer_roles
+        if not is_open and getattr(ids, role) != getattr(of_tokenizer, role):
             raise UserError(
                 f"the {role} id is {getattr(ids, role)} in {CONFIG}, but "
                 f"{getattr(of_tokenizer, role)} in the tokenizer.",
