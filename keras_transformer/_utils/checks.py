@@ -38,7 +38,7 @@ def require_integer(name: str, value: Any, minimum: int) -> int:
     """
     if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < minimum:
         raise ArgumentError(name, f"a whole number of at least {minimum}", value)
-    if value > (maximum := maximum_of(name)):
+    if int(value) > (maximum := maximum_of(name)):
         raise ArgumentError(name, f"at most {maximum}", value)
     return int(value)
 
@@ -46,7 +46,7 @@ def require_integer(name: str, value: Any, minimum: int) -> int:
 def require_seed(name: str, value: Any) -> int:
     """Returns `value` as an `int` if it is an unsigned 64-bit integer."""
     is_integer = isinstance(value, numbers.Integral) and not isinstance(value, bool)
-    if not is_integer or not 0 <= value < 2**64:
+    if not is_integer or not 0 <= int(value) < 2**64:
         raise ArgumentError(name, "a whole number of at least 0 and below 2**64", value)
     return int(value)
 
@@ -76,7 +76,7 @@ def _number_check(expected: str, is_valid: Callable[[Any], bool]) -> Callable[[s
     def require_number(name: str, value: Any) -> float:
         if not isinstance(value, numbers.Real) or isinstance(value, bool) or not is_valid(value):
             raise ArgumentError(name, expected, value)
-        if value > (maximum := maximum_of(name, math.inf)):
+        if float(value) > (maximum := maximum_of(name, math.inf)):
             raise ArgumentError(name, f"at most {maximum:g}", value)
         return float(value)
 

@@ -65,7 +65,8 @@ class EventFile:
         from tensorboard.compat.proto import event_pb2
 
         self._time = max(self._time, time.time())
-        self._file.write(event_pb2.Event(wall_time=self._time, **fields).SerializeToString())
+        event = event_pb2.Event(wall_time=self._time, **fields)  # pyright: ignore
+        self._file.write(event.SerializeToString())
 
 
 def _seconds_of_files(directory: pathlib.Path) -> Iterator[int]:

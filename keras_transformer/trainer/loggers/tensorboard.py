@@ -63,8 +63,9 @@ class TensorBoardLogger(Logger):
         settings = metadata.create_summary_metadata(display_name=None, description=None)
         # The plugin expects width and height first, but reads them from the files themselves.
         content = tensor_util.make_tensor_proto([b"", b"", *images])
-        value = summary_pb2.Summary.Value(tag=name, metadata=settings, tensor=content)
-        self._write(split, step, summary_pb2.Summary(value=[value]))
+        summary = summary_pb2.Summary()  # pyright: ignore
+        summary.value.add(tag=name, metadata=settings, tensor=content)
+        self._write(split, step, summary)
 
     def log_histogram(self, split: str, step: int, name: str, values: Any) -> None:
         from tensorboard.plugins.histogram.summary_v2 import histogram_pb
@@ -91,7 +92,8 @@ class TensorBoardLogger(Logger):
 
         ended = hparams.session_end_pb(api_pb2.STATUS_SUCCESS)  # pyright: ignore
         # The plugin returns the summary of TensorFlow, an equal message of another class.
-        summary = summary_pb2.Summary.FromString(ended.SerializeToString())
+        summary = summary_pb2.Summary()  # pyright: ignore
+        summary.ParseFromString(ended.SerializeToString())
         self._write(VALIDATION, step, summary)
 
     def flush(self) -> None:
