@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         metrics,
         models,
         schedules,
+        serving,
         text,
         trainer,
     )
@@ -55,6 +56,7 @@ _MODULES = (
     "metrics",
     "models",
     "schedules",
+    "serving",
     "text",
     "trainer",
 )
@@ -112,6 +114,7 @@ __all__ = [
     "metrics",
     "models",
     "schedules",
+    "serving",
     "text",
     "train",
     "trainer",

@@ -21,6 +21,7 @@ ORDER = [
     {"decoding"},
     {"export"},
     {"inference"},
+    {"serving"},
     {"hub"},
     {"trainer"},
     {"analysis"},

@@ -9,6 +9,11 @@ from typing import Any
 from keras_transformer._utils.errors import ArgumentError, UserError
 
 
+def require_boolean_or_none(name: str, value: Any) -> bool | None:
+    """Returns `value` if it is a boolean or None."""
+    return None if value is None else require_boolean(name, value)
+
+
 def require_choice(name: str, value: Any, choices: Iterable[str]) -> Any:
     """Returns `value` if it is one of `choices`; the error lists them and the closest match."""
     choices = sorted(choices)

@@ -1,23 +1,29 @@
-"""Writes a trained model as a SavedModel that takes strings and returns strings.
+"""Writes a trained model as a SavedModel that takes strings, or for another runtime.
 
   keras-transformer export runs/dates --to saved_models/dates
   keras-transformer export runs/dates --to saved_models/dates --beams 8 --weights bfloat16
   keras-transformer export runs/dates --to saved_models/dates_small --weights int8
   keras-transformer export runs/dates --to saved_models/dates_fast --signatures translate
   keras-transformer export runs/dates --to saved_models/dates_here --xla
+  keras-transformer export runs/dates --to exports/dates --format ctranslate2 --weights int8
 
 The next version, such as saved_models/dates/1, appears when it is complete: a clean process has
 loaded it and given the same answers as the model in memory. TensorFlow Serving, and TensorFlow in
 any language, can load the export. saved_models/README.md describes the signatures.
+
+An export in another format holds a program, run.py, that needs the runtime of the format and no
+TensorFlow. It must give the answers of the model in memory as well.
 """
 
 import argparse
+import inspect
 
-from keras_transformer._utils.checks import require_integer
+from keras_transformer._utils.checks import require_choice, require_integer
 from keras_transformer._utils.console import shown
+from keras_transformer._utils.errors import UserError
 from keras_transformer.cli import shared
 
-SUMMARY = "write a trained model as a SavedModel: strings in, strings out"
+SUMMARY = "write a trained model as a SavedModel, or for another runtime"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -53,13 +59,18 @@ def export(arguments: argparse.Namespace) -> None:
     """Loads the run, exports it and prints where the export is."""
     from keras_transformer._utils.errors import named_file_errors
     from keras_transformer.decoding import SearchSettings
-    from keras_transformer.export import TextLimits, TrainedModel, export_model
+    from keras_transformer.export import FORMATS, TextLimits, TrainedModel, export_model
 
     # Only settings that were given, since other formats may not have them.
     given = {
         name: getattr(arguments, name) for name in ("weights", "signatures", "xla", "portable")
     }
     settings = {name: value for name, value in given.items() if value}
+    kind = FORMATS[require_choice("format", arguments.format, FORMATS)]
+    known = inspect.signature(kind).parameters
+    for name in settings:
+        if name not in known:
+            raise UserError(f"The format {arguments.format!r} has no option --{name}.")
     # Mistakes in settings are reported before anything is loaded.
     searching = shared.search_settings(arguments)
     SearchSettings(**searching)
@@ -78,4 +89,7 @@ def export(arguments: argparse.Namespace) -> None:
     name = shown(str(path))
     print(f"Exported: {name}")
     print(f"Next: keras-transformer verify {name}")
-    print(f"      keras-transformer translate {name} < FILE")
+    if arguments.format == "saved_model":
+        print(f"      keras-transformer translate {name} < FILE")
+    elif (path / "run.py").exists():
+        print(f"      python {name}/run.py < FILE")

@@ -18,8 +18,8 @@ from keras_transformer.trainer.signals import StopSignal, TrainingFailed, Traini
 #: `run(arguments)`, which returns the exit code, or None for 0. No module imports TensorFlow before
 #: `run` is called.
 VERBS = (
-    *("models", "import", "data", "train", "seal", "export", "verify"),
-    *("translate", "evaluate", "score", "explain", "compare"),
+    *("models", "import", "data", "train", "seal", "export", "sign", "verify"),
+    *("translate", "evaluate", "score", "explain", "compare", "serve"),
 )
 
 

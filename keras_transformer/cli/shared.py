@@ -66,6 +66,8 @@ def search_settings(arguments: argparse.Namespace) -> dict[str, Any]:
 def add_model_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds MODEL, and the options for reading lines and for the size of batches."""
     parser.add_argument("model", metavar="MODEL", help="a run directory or an export")
+    key = "accept the model only if one of the public keys in FILE has signed it; see `sign`"
+    parser.add_argument("--key", metavar="FILE", help=key)
     add = parser.add_argument_group("lines").add_argument
     errors = "treatment of bytes that are not UTF-8 (default: %(default)s)"
     add("--encoding-errors", choices=("error", "replace"), default="error", help=errors)
@@ -105,7 +107,7 @@ def open_model(arguments: argparse.Namespace) -> "TextModel":
 
     settings = search_settings(arguments)
     SearchSettings(**settings)
-    text_model = load(arguments.model)
+    text_model = load(arguments.model, arguments.key)
     searching = text_model.with_search(**settings)
     text_model.require_used(settings, getattr(arguments, "temperature", None))
     return searching

@@ -2,6 +2,7 @@
 
   keras-transformer verify saved_models/dates
   keras-transformer verify saved_models/dates/3 --json
+  keras-transformer verify saved_models/dates --key release.pem.pub
 
 Unless you name a version, the highest one is checked. The files must equal those of the manifest
 (sha256), the operations must be on a list of those that access no files and no network, and a
@@ -26,6 +27,8 @@ _LONGEST_CELL = 41
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("directory", metavar="DIR", help="<name>/<version>, or <name>")
+    key = "require that one of the public keys in FILE has signed the export; see `sign`"
+    parser.add_argument("--key", metavar="FILE", help=key)
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
@@ -38,7 +41,7 @@ def verify(arguments: argparse.Namespace) -> None:
     from keras_transformer._utils.console import print_rendered
     from keras_transformer.export import verify_export
 
-    verification = verify_export(arguments.directory)
+    verification = verify_export(arguments.directory, arguments.key)
     if arguments.json:
         print(as_json(verification))
     else:

@@ -24,7 +24,7 @@ from keras_transformer._utils.process import available_cores
 from keras_transformer._utils.types import Path
 from keras_transformer.data.corpora.corpus import NO_EXAMPLES_FIX, Corpus, Example
 from keras_transformer.data.token_cache import FORMAT, CacheWriter, DamagedCacheError, TokenCache
-from keras_transformer.text import SpecialIds
+from keras_transformer.text import SpecialIds, Tokenizer
 
 logger: logging.Logger = logging.getLogger(__name__)
 
@@ -273,6 +273,18 @@ def _tokenize(chunk: list[Example], tokenizers: Sequence[ColumnTokenizer]) -> _C
     columns = []
     for tokenizer, strings in zip(tokenizers, zip(*chunk, strict=True), strict=True):
         texts = [string.encode() for string in strings]
-        ragged = tokenizer.tokenize(tf.constant(texts))
+        ragged = _with_inner_template(tokenizer, tokenizer.tokenize(tf.constant(texts)))
         columns.append((ragged.values.numpy(), np.diff(ragged.row_splits.numpy()), texts))
     return columns
+
+
+def _with_inner_template(tokenizer: ColumnTokenizer, ids: tf.RaggedTensor) -> tf.RaggedTensor:
+    """Returns ids with those of the tokenizer's template but the end id, which batches add."""
+    if not isinstance(tokenizer, Tokenizer) or not tokenizer.template.ids:
+        return ids
+    if tokenizer.template.suffix[-1:] != (tokenizer.special_ids.end,):
+        fix = "Use the model as it is; it cannot be trained."
+        raise UserError(
+            f"Sources of this {tokenizer.registered_name!r} have ids after the end.", fix=fix
+        )
+    return tokenizer.with_template(ids)[:, :-1]

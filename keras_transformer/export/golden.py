@@ -14,7 +14,7 @@ from keras_transformer.export.inspection import last_line, not_loadable, run_on_
 from keras_transformer.export.manifest import read_manifest
 
 # On another CPU, numbers are added in another order.
-_TOLERANCE = 1e-4
+TOLERANCE = 1e-4
 
 
 class GoldenRow(NamedTuple):
@@ -91,24 +91,34 @@ def replay_golden_pairs(directory: str | os.PathLike[str]) -> list[GoldenRow]:
     if len(answers) != len(golden):
         answered = f"its process ended after {len(answers)} of {len(golden)} golden pairs"
         raise not_loadable(directory, result, answered)
-    return [_compared(pair, answer) for pair, answer in zip(golden, answers, strict=True)]
+    return [compare_answer(pair, answer) for pair, answer in zip(golden, answers, strict=True)]
 
 
-def _compared(pair: dict[str, Any], answer: dict[str, Any]) -> GoldenRow:
+def compare_answer(
+    pair: dict[str, Any], answer: dict[str, Any], tolerance: float = TOLERANCE
+) -> GoldenRow:
+    """Returns the result of a golden pair.
+
+    Args:
+        pair: the golden pair of the manifest.
+        answer: the answer of a replay, {"outputs": …} or {"error": …}.
+        tolerance: largest relative difference of numbers. Default 0.0001.
+    """
     got = answer.get("outputs", answer)
     ok = "outputs" in answer and all(
-        name in got and _difference(expected, got[name]) is None
+        name in got and _difference(expected, got[name], tolerance) is None
         for name, expected in pair["outputs"].items()
     )
     return GoldenRow(pair["signature"], pair["inputs"], pair["outputs"], got, ok)
 
 
-def _difference(expected: Any, got: Any) -> tuple[Any, Any] | None:
+def _difference(expected: Any, got: Any, tolerance: float = TOLERANCE) -> tuple[Any, Any] | None:
     """Returns the innermost values that differ, expected and received; None if there are none."""
     if isinstance(expected, list) and isinstance(got, list) and len(expected) == len(got):
-        return next(filter(None, map(_difference, expected, got)), None)
+        pairs = zip(expected, got, strict=True)
+        return next(filter(None, (_difference(*each, tolerance) for each in pairs)), None)
     if isinstance(expected, float) and isinstance(got, float):
-        agree = abs(expected - got) <= _TOLERANCE * (1 + abs(expected))
+        agree = abs(expected - got) <= tolerance * (1 + abs(expected))
     else:
         agree = type(expected) is type(got) and expected == got
     return None if agree else (expected, got)

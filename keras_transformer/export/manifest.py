@@ -23,6 +23,7 @@ from keras_transformer.export.damage import (
     symbolic_link,
     unreadable,
 )
+from keras_transformer.export.signing import require_signature
 from keras_transformer.export.strict_json import parse_json
 from keras_transformer.models import MODELS
 
@@ -72,12 +73,15 @@ def write_manifest(directory: str | os.PathLike[str], content: dict[str, Any]) -
 
 
 def read_manifest(
-    directory: str | os.PathLike[str], copy_to: pathlib.Path | None = None
+    directory: str | os.PathLike[str],
+    key: str | os.PathLike[str] | None = None,
+    copy_to: pathlib.Path | None = None,
 ) -> dict[str, Any]:
     """Returns the manifest of an export; a `UserError` reports what is wrong with it.
 
     Args:
         directory: directory of the export.
+        key: file with public keys, one of which must have signed the manifest. Default None, any.
         copy_to: directory to which the manifest is copied, and its signature if there is one.
             Default: none.
     """
@@ -94,6 +98,8 @@ def read_manifest(
     except OSError:
         pass  # `read_bounded` reports it
     content = read_bounded(directory, MANIFEST, MAXIMUM_BYTES)
+    if key is not None:
+        require_signature(directory, content, SIGNATURE, key)
     if copy_to is not None:
         (copy_to / MANIFEST).parent.mkdir(parents=True)
         (copy_to / MANIFEST).write_bytes(content)

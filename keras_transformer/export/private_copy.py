@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import os
 import pathlib
 import tempfile
 from collections.abc import Iterator
@@ -35,7 +36,9 @@ class PrivateCopy(NamedTuple):
 
 
 @contextlib.contextmanager
-def private_copy(directory: pathlib.Path) -> Iterator[PrivateCopy]:
+def private_copy(
+    directory: pathlib.Path, key: str | os.PathLike[str] | None = None
+) -> Iterator[PrivateCopy]:
     """Copies an export and yields the `PrivateCopy`; what is read from it is what was checked.
 
     The files are compared with the manifest while they are copied, so a file that is replaced
@@ -43,6 +46,7 @@ def private_copy(directory: pathlib.Path) -> Iterator[PrivateCopy]:
 
     Args:
         directory: the version directory, from `resolve_version`.
+        key: file with public keys, one of which must have signed the export. Default None, any.
 
     Raises:
         UserError: for files that differ from the manifest, or if there is no room for the copy. It
@@ -51,7 +55,7 @@ def private_copy(directory: pathlib.Path) -> Iterator[PrivateCopy]:
     with tempfile.TemporaryDirectory(prefix="keras_transformer_") as temporary:
         copy = pathlib.Path(temporary, "1")
         try:
-            manifest = read_manifest(directory, copy_to=copy)
+            manifest = read_manifest(directory, key, copy_to=copy)
             total_bytes = check_files(directory, manifest, copy_to=copy)
             yield PrivateCopy(directory, require_loadable(copy), manifest, total_bytes)
         except UserError as error:

@@ -1,7 +1,8 @@
 """Answers the golden pairs of an export: python -I replay.py DIRECTORY
 
 A script for a process of its own, which imports TensorFlow (and tensorflow_text if the graph needs
-it) and nothing of the package that wrote the export, as a server would. It prints a line of JSON for each golden pair: {"outputs": …} or {"error": …}.
+it) and nothing of the package that wrote the export, as a server would. It prints a line of JSON
+for each golden pair: {"outputs": …} or {"error": …}.
 """
 
 import base64

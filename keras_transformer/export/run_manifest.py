@@ -1,7 +1,7 @@
 """Manifests of runs: the sha256 of the files of a run directory, and of its trained model.
 
 Like the manifest of an export, they detect damage. Whoever changes a file on purpose can also
-change its sum: see `signing`.
+change its sum. See `signing`.
 
 | manifest | files |
 |---|---|
@@ -28,6 +28,7 @@ from keras_transformer.export.manifest import (
     is_plain_path,
     own_sha256,
 )
+from keras_transformer.export.signing import require_signature
 from keras_transformer.export.strict_json import parse_json
 
 RUN_MANIFEST, RUN_SIGNATURE = "manifest.json", "manifest.sig"
@@ -72,8 +73,15 @@ class RunManifest:
         return cls(pathlib.Path(directory))
 
     @classmethod
-    def read(cls, directory: str | os.PathLike[str]) -> Self:
-        """Returns the manifest of a directory; a `UserError` reports what is wrong with it."""
+    def read(
+        cls, directory: str | os.PathLike[str], key: str | os.PathLike[str] | None = None
+    ) -> Self:
+        """Returns the manifest of a directory; a `UserError` reports what is wrong with it.
+
+        Args:
+            directory: directory of the files.
+            key: file with public keys, one of which must have signed it. Default None, any.
+        """
         directory = pathlib.Path(directory)
         path = directory / RUN_MANIFEST
 
@@ -88,10 +96,11 @@ class RunManifest:
                 fix="If you trust its files as they are, write one: keras-transformer seal "
                 f"{directory}",
             )
+        content = _read(directory, RUN_MANIFEST)
+        if key is not None:
+            require_signature(directory, content, RUN_SIGNATURE, key)
         try:
-            manifest = parse_json(_read(directory, RUN_MANIFEST))
-        except UserError:
-            raise
+            manifest = parse_json(content)
         except ValueError as error:
             raise broken(f"not JSON ({error})") from error
         if not isinstance(manifest, dict) or type(manifest.get("format")) is not int:

@@ -129,7 +129,9 @@ class TrainedModel:
             RunManifest.new(temporary).add_all()
 
     @classmethod
-    def load(cls, directory: str | os.PathLike[str]) -> Self:
+    def load(
+        cls, directory: str | os.PathLike[str], key: str | os.PathLike[str] | None = None
+    ) -> Self:
         """Returns the model that `save` wrote.
 
         Only numbers and texts are read from the files, never code. All files of the model must be
@@ -137,9 +139,10 @@ class TrainedModel:
 
         Args:
             directory: a run directory, or the `model` directory inside it.
+            key: file with public keys, one of which must have signed the model. Default None, any.
         """
         directory = model_directory(directory)
-        check_trained_model(directory)
+        check_trained_model(directory, key)
         description = _read_description(directory)
         model = _build_model(directory, description)
         _load_weights(model, directory)
@@ -163,17 +166,20 @@ def model_directory(directory: str | os.PathLike[str]) -> pathlib.Path:
     return directory if (directory / DESCRIPTION).is_file() else directory / MODEL_DIRECTORY
 
 
-def check_trained_model(directory: pathlib.Path) -> RunManifest:
+def check_trained_model(
+    directory: pathlib.Path, key: str | os.PathLike[str] | None = None
+) -> RunManifest:
     """Returns the manifest of a trained model whose files are as they were written.
 
     Args:
         directory: the directory with the model's description, from `model_directory`.
+        key: file with public keys, one of which must have signed the model. Default None, any.
     """
     if not os.path.lexists(directory / RUN_MANIFEST) and not os.path.lexists(
         directory / DESCRIPTION
     ):
         _read_description(directory)  # reports that there is no model
-    manifest = RunManifest.read(directory)
+    manifest = RunManifest.read(directory, key)
     manifest.check()
     manifest.check_no_others()
     if DESCRIPTION not in manifest or WEIGHTS not in manifest:

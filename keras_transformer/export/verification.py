@@ -20,7 +20,7 @@ from keras_transformer.export.modules import signatures_of_export, signatures_of
 from keras_transformer.export.private_copy import PrivateCopy, private_copy
 from keras_transformer.export.saved_model_file import SAVED_MODEL
 from keras_transformer.export.signatures import Signature, check_signatures
-from keras_transformer.export.versions import resolve_version
+from keras_transformer.export.versions import RUNNER, resolve_version
 
 # Number of characters of a differing value in a message.
 _SHOWN = 60
@@ -80,7 +80,10 @@ class CheckedCopy(NamedTuple):
 
 @contextlib.contextmanager
 def checked_copy(
-    directory: str | os.PathLike[str], *, refuse_newer: bool = False
+    directory: str | os.PathLike[str],
+    *,
+    refuse_newer: bool = False,
+    key: str | os.PathLike[str] | None = None,
 ) -> Iterator[CheckedCopy]:
     """Checks a private copy of an export, and yields it to be loaded.
 
@@ -95,28 +98,39 @@ def checked_copy(
     Args:
         directory: `<name>/<version>`, or `<name>` for the highest version.
         refuse_newer: whether to refuse exports of newer minor versions of packages. Default False.
+        key: file with public keys, one of which must have signed the export. Default None, any.
 
     Raises:
         UserError: for the first problem, in one line.
     """
-    with private_copy(resolve_version(directory)) as copy:
+    with private_copy(resolve_version(directory), key) as copy:
         yield CheckedCopy(copy.directory, _check(copy, refuse_newer))
 
 
-def check_export(directory: str | os.PathLike[str], *, refuse_newer: bool = False) -> Verification:
+def check_export(
+    directory: str | os.PathLike[str],
+    *,
+    refuse_newer: bool = False,
+    key: str | os.PathLike[str] | None = None,
+) -> Verification:
     """Checks an export without running any of it; a `UserError` reports the first problem.
 
     Args:
         directory: `<name>/<version>`, or `<name>` for the highest version.
         refuse_newer: whether to refuse exports of newer minor versions of packages. Default False.
+        key: file with public keys, one of which must have signed the export. Default None, any.
     """
-    with checked_copy(directory, refuse_newer=refuse_newer) as checked:
+    with checked_copy(directory, refuse_newer=refuse_newer, key=key) as checked:
         return checked.verification
 
 
 def _check(copy: PrivateCopy, refuse_newer: bool) -> Verification:
     """Checks a copy whose files equal its manifest."""
     original, directory, manifest, total_bytes = copy
+    if (directory / RUNNER).exists():
+        problem = f"a {manifest.get('export_format')} export, not a SavedModel."
+        fix = f"Run it with `python {RUNNER}`, or check it with `keras-transformer verify`."
+        raise refused(directory, problem, fix)
     found = inspect_export(directory)
     if refuse_newer:
         _refuse_newer(directory, manifest, found.tensorflow_version)
@@ -148,7 +162,9 @@ def _check(copy: PrivateCopy, refuse_newer: bool) -> Verification:
     return Verification(original, checks, manifest, total_bytes)
 
 
-def verify_export(directory: str | os.PathLike[str]) -> Verification:
+def verify_export(
+    directory: str | os.PathLike[str], key: str | os.PathLike[str] | None = None
+) -> Verification:
     """Checks an export, starting with the fastest checks, and stops at the first failure.
 
     Nothing in the export runs before its files equal those of the manifest and its operations are
@@ -156,20 +172,37 @@ def verify_export(directory: str | os.PathLike[str]) -> Verification:
 
     Args:
         directory: `<name>/<version>`, or `<name>` for the highest version.
+        key: file with public keys, one of which must have signed the export. Default None, any.
 
     Raises:
         UserError: for the first problem, in one line.
     """
-    with checked_copy(directory, refuse_newer=True) as copy:
-        checked, golden = copy.verification, replay_golden_pairs(copy.directory)
+    version = resolve_version(directory)
+    if (version / RUNNER).exists():
+        with private_copy(version, key) as copy:
+            return _verify_in_format(copy)
+    with checked_copy(version, refuse_newer=True, key=key) as checked_one:
+        checked, golden = checked_one.verification, replay_golden_pairs(checked_one.directory)
     for number, row in enumerate(golden, 1):
         if not row.ok:
             which = f"golden pair {number} of {len(golden)}, signature {row.signature}"
-            problem = f"{which}, {_difference(row)}"
+            problem = f"{which}, {described_difference(row)}"
             raise refused(checked.directory, problem, "Export the model again.")
     detail = f"{len(golden)} replayed in a clean process: equal to the model in memory"
     checks = (*checked.checks, Check("golden pairs", True, detail))
     return dataclasses.replace(checked, checks=checks, golden=tuple(golden))
+
+
+def _verify_in_format(copy: PrivateCopy) -> Verification:
+    """Checks an export that is not a SavedModel as its format does."""
+    # The formats import this module.
+    from keras_transformer.export.formats import FORMATS
+
+    name = copy.manifest.get("export_format")
+    if name not in FORMATS:
+        problem = f"in the unknown export format {name!r}; known are {', '.join(sorted(FORMATS))}."
+        raise refused(copy.original, problem, "Import the module that defines it first.")
+    return FORMATS[name].verify(copy)
 
 
 def _refuse_newer(
@@ -204,7 +237,8 @@ def _release(version: str) -> list[int]:
     return [int(number) for number in re.findall("[0-9]{1,9}", version)[:2]]
 
 
-def _difference(row: GoldenRow) -> str:
+def described_difference(row: GoldenRow) -> str:
+    """Returns the first difference of a replayed golden pair, for a message."""
     name, *values = row.difference or ("error", None, row.got)
     if name == "error":
         return f"failed: {values[1]}."

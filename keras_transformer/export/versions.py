@@ -9,6 +9,9 @@ from keras_transformer._utils.errors import UserError
 from keras_transformer.export.damage import refused, unreadable
 from keras_transformer.export.saved_model_file import SAVED_MODEL
 
+#: Program of an export that is not a SavedModel.
+RUNNER = "run.py"
+
 _GIVE = "Give the directory <name>/<version> or <name> that `train` or `export` wrote."
 # Problem and fix of files that are no exports.
 _ARCHIVE = (
@@ -39,7 +42,7 @@ _BY_FIRST_BYTES = {
 def resolve_version(path: str | os.PathLike[str]) -> pathlib.Path:
     """Returns the version directory that a path refers to.
 
-    That is the path itself if it holds a SavedModel, else its subdirectory with the highest number,
+    That is the path itself if it holds an export, else its subdirectory with the highest number,
     which TensorFlow Serving would load. Other names, such as "latest" or "1a", are skipped, as
     TensorFlow Serving skips them. Two names of the highest number, "01" and "1", are a `UserError`,
     because it is undefined which one a server takes.
@@ -71,15 +74,15 @@ def next_version(path: str | os.PathLike[str]) -> int:
         return 1
     if not path.is_dir():
         raise refused(path, "not a directory, so it can hold no version.", "Choose another name.")
-    return max((number for number, _ in _numbered(path)), default=0) + 1
+    return max((number for number, _ in numbered_versions(path)), default=0) + 1
 
 
 def _resolved(path: pathlib.Path) -> pathlib.Path:
     if not path.is_dir():
         raise _not_a_directory(path)
-    if (path / SAVED_MODEL).exists():
+    if _is_export(path):
         return path
-    versions = [(number, entry) for number, entry in _numbered(path) if entry.is_dir()]
+    versions = [(number, entry) for number, entry in numbered_versions(path) if entry.is_dir()]
     if not versions:
         raise refused(path, f"no {SAVED_MODEL} in {path}, and no version directory.", _GIVE)
     highest, directory = max(versions)
@@ -87,7 +90,7 @@ def _resolved(path: pathlib.Path) -> pathlib.Path:
     if len(names) > 1:
         same = f"{' and '.join(names)} are the same version to TensorFlow Serving"
         raise refused(path, f"{same}, which loads one of them.", "Remove or rename the others.")
-    if not (directory / SAVED_MODEL).exists():
+    if not _is_export(directory):
         raise refused(
             directory,
             f"no {SAVED_MODEL} in {directory}, the highest version.",
@@ -96,8 +99,15 @@ def _resolved(path: pathlib.Path) -> pathlib.Path:
     return directory
 
 
-def _numbered(path: pathlib.Path) -> Iterator[tuple[int, pathlib.Path]]:
-    """Yields number and path of the entries whose name is a number of 63 bits."""
+def _is_export(path: pathlib.Path) -> bool:
+    return (path / SAVED_MODEL).exists() or (path / RUNNER).exists()
+
+
+def numbered_versions(path: pathlib.Path) -> Iterator[tuple[int, pathlib.Path]]:
+    """Yields number and path of the entries whose name is a number of 63 bits, the versions.
+
+    Other names, such as "latest" or "1a", are skipped, as TensorFlow Serving skips them.
+    """
     for entry in path.iterdir():
         if re.fullmatch("[0-9]{1,19}", entry.name) and int(entry.name) < 2**63:
             yield int(entry.name), entry

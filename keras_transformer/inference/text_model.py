@@ -377,7 +377,7 @@ class TextModel:
         return _mapped(sources, call, "sources")
 
 
-def load(path: str | os.PathLike[str]) -> TextModel:
+def load(path: str | os.PathLike[str], key: str | os.PathLike[str] | None = None) -> TextModel:
     """Opens a run directory or an export as a `TextModel`, from strings to strings.
 
     Before anything of an export runs, the checksums of its files and the operations in its graph
@@ -385,6 +385,8 @@ def load(path: str | os.PathLike[str]) -> TextModel:
 
     Args:
         path: a run directory, a version directory of an export, or the directory of all versions.
+        key: a PEM file with Ed25519 public keys; a model that none of them has signed is refused.
+            Default None, no signature is needed.
 
     Example:
 
@@ -393,7 +395,7 @@ def load(path: str | os.PathLike[str]) -> TextModel:
     ```
     """
     if is_trained_model(path):
-        return TextModel.of(TrainedModel.load(path), name=os.fspath(path))
+        return TextModel.of(TrainedModel.load(path, key), name=os.fspath(path))
     try:
         directory = resolve_version(path)
     except UserError as error:
@@ -401,7 +403,7 @@ def load(path: str | os.PathLike[str]) -> TextModel:
             raise
         fix = "Resume it with the `keras-transformer train` command that started it."
         raise UserError("this run is not finished.", where=path, fix=fix) from error
-    with checked_copy(directory) as checked:
+    with checked_copy(directory, key=key) as checked:
         manifest = checked.verification.manifest
         if manifest["ops"]["outside_core"]:
             try:

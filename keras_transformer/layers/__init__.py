@@ -48,6 +48,7 @@ from keras_transformer.layers.residual import (
     RMSNormalization,
 )
 from keras_transformer.layers.token_embedding import TokenEmbedding
+from keras_transformer.layers.token_type_embedding import TokenTypeEmbedding
 from keras_transformer.layers.transformer_block import DecoderBlock, EncoderBlock, TransformerBlock
 from keras_transformer.layers.tree_positions import TreeDepthEncoding, TreePositions
 
@@ -85,6 +86,7 @@ __all__ = [
     "RecurrentCell",
     "Residual",
     "TokenEmbedding",
+    "TokenTypeEmbedding",
     "TransformerBlock",
     "TreeDepthEncoding",
     "TreePositions",

@@ -10,9 +10,12 @@ from keras import ops
 
 from keras_transformer._utils.checks import (
     require_boolean,
+    require_boolean_or_none,
     require_broadcastable,
+    require_choice,
     require_divisible,
     require_known_dim,
+    require_positive,
     require_positive_integer,
     require_rank,
     require_rate,
@@ -34,6 +37,7 @@ from keras_transformer.layers.kv_cache import (
     KVCache,
     shape_of,
 )
+from keras_transformer.layers.residual import NORMALIZATIONS, make_normalization
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
@@ -57,6 +61,12 @@ class MultiHeadAttention(ConfiguredLayer):
         use_bias: Boolean. Whether the projections have biases. Defaults to True.
         output_shape: Integer or tuple of integers. Shape of an output vector. Defaults to M.
         num_key_value_heads: Integer. K, number of heads of keys and values. Defaults to H.
+        use_output_bias: Boolean. Whether the output projection has a bias. Defaults to `use_bias`.
+        query_key_normalization: String. "layer" or "rms": normalization of each projected query and
+            key over the D dimensions of its head, before positions are added, with weights that the
+            heads share (Henry et al. 2020, "Query-Key Normalization for Transformers"; "rms" as in
+            Qwen3). Defaults to None.
+        epsilon: Float. Added to the variance in this normalization. Defaults to 1e-6.
         mechanism: A name in `keras_transformer.layers.MECHANISMS`, or an `AttentionMechanism` whose
             settings are copied. Defaults to "scaled_dot_product".
         kernel_initializer: Initializer of the projections' kernels. Defaults to "glorot_uniform".
@@ -108,6 +118,9 @@ class MultiHeadAttention(ConfiguredLayer):
         output_shape: int | Sequence[int] | None = None,
         *,
         num_key_value_heads: int | None = None,
+        use_output_bias: bool | None = None,
+        query_key_normalization: str | None = None,
+        epsilon: float = 1e-6,
         mechanism: str | AttentionMechanism | dict[str, Any] = "scaled_dot_product",
         kernel_initializer: Any = "glorot_uniform",
         bias_initializer: Any = "zeros",
@@ -133,6 +146,17 @@ class MultiHeadAttention(ConfiguredLayer):
             mechanism, self.dropout, name="mechanism", dtype=self.dtype_policy
         )
         self.use_bias: bool = require_boolean("use_bias", use_bias)
+        self.use_output_bias: bool | None = require_boolean_or_none(
+            "use_output_bias", use_output_bias
+        )
+        self.query_key_normalization: str | None = query_key_normalization
+        self.epsilon: float = require_positive("epsilon", epsilon)
+        self.query_norm: keras.layers.Layer | None = None
+        self.key_norm: keras.layers.Layer | None = None
+        if query_key_normalization is not None:
+            self.query_norm = self._make_norm("query_norm")
+            if self.mechanism.reads_keys:
+                self.key_norm = self._make_norm("key_norm")
         # Private, as in Keras: a public `output_shape` would conflict with that of a model.
         self._output_shape: tuple[int, ...] | None = _as_shape("output_shape", output_shape)
         self.kernel_initializer: Any = keras.initializers.get(kernel_initializer)
@@ -164,14 +188,27 @@ class MultiHeadAttention(ConfiguredLayer):
             self.key_projection = make("key", key_inputs, key_value_heads * key_dim)
         units, outputs = key_value_heads * value_dim, math.prod(self._output_dims)
         self.value_projection: keras.layers.Dense = make("value", value_inputs, units)
-        self.output_projection: keras.layers.Dense = make("output", heads * value_dim, outputs)
+        self.output_projection: keras.layers.Dense = make(
+            "output", heads * value_dim, outputs, self.use_output_bias
+        )
         key_shape = (None, self.num_heads, None, key_dim)
+        for norm in (self.query_norm, self.key_norm):
+            if norm is not None:
+                norm.build(key_shape)
         self.mechanism.build(key_shape, key_shape, (*key_shape[:3], value_dim))
 
-    def _make_projection(self, name: str, inputs: int, units: int) -> keras.layers.Dense:
+    def _make_norm(self, name: str) -> keras.layers.Layer:
+        kind = require_choice(
+            "query_key_normalization", self.query_key_normalization, NORMALIZATIONS
+        )
+        return make_normalization(kind, epsilon=self.epsilon, name=name, dtype=self.dtype_policy)
+
+    def _make_projection(
+        self, name: str, inputs: int, units: int, use_bias: bool | None = None
+    ) -> keras.layers.Dense:
         projection = keras.layers.Dense(
             units,
-            use_bias=self.use_bias,
+            use_bias=self.use_bias if use_bias is None else use_bias,
             # Cloned: an initializer with a seed would give the same numbers to all four.
             kernel_initializer=self.kernel_initializer.clone(),
             bias_initializer=self.bias_initializer.clone(),
@@ -231,6 +268,8 @@ class MultiHeadAttention(ConfiguredLayer):
         if cross_attention_cache is not None:
             query = _rows_to_queries(query, cross_attention_cache)
         queries = self._project(self.query_projection, query, self.num_heads)  # [B, H, T, D]
+        if self.query_norm is not None:
+            queries = self.query_norm(queries)
         if cross_attention_cache is not None:
             keys, values, key_mask = cross_attention_cache
         elif value is not None:
@@ -304,7 +343,8 @@ class MultiHeadAttention(ConfiguredLayer):
         values = self._project(self.value_projection, value, self._key_value_heads)
         if self.key_projection is None:
             return values, values
-        return self._project(self.key_projection, key, self._key_value_heads), values
+        keys = self._project(self.key_projection, key, self._key_value_heads)
+        return keys if self.key_norm is None else self.key_norm(keys), values
 
     @staticmethod
     def _project(projection: keras.layers.Dense, inputs: Any, num_heads: int) -> Any:

@@ -6,7 +6,7 @@ import keras
 import tensorflow as tf
 from keras import ops
 
-from keras_transformer._utils.checks import require_choice, require_rank
+from keras_transformer._utils.checks import require_boolean, require_choice, require_rank
 from keras_transformer._utils.configuration import ConfiguredLayer
 from keras_transformer._utils.types import Shape
 
@@ -17,6 +17,8 @@ class Pooling(ConfiguredLayer):
 
     Args:
         mode: "mean" or "max" of the unmasked positions, or the "first" position. Default "mean".
+        normalize: Boolean. Whether vectors are scaled to length 1, so that their dot product is
+            their cosine. Default False.
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
@@ -32,8 +34,9 @@ class Pooling(ConfiguredLayer):
     (None, 64)
     """
 
-    def __init__(self, mode: str = "mean", **kwargs: Any) -> None:
+    def __init__(self, mode: str = "mean", normalize: bool = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
+        self.normalize: bool = require_boolean("normalize", normalize)
         self.mode: str = require_choice("mode", mode, ("mean", "max", "first"))
         self.supports_masking = True
 
@@ -47,7 +50,15 @@ class Pooling(ConfiguredLayer):
         mask = inputs_mask if mask is None else mask
         if mask is None:
             mask = ops.ones(ops.shape(inputs)[:2], dtype="bool")
-        mask = ops.expand_dims(ops.cast(mask, "bool"), -1)  # [B, T, 1]
+        pooled = self._pool(inputs, ops.expand_dims(ops.cast(mask, "bool"), -1))
+        if not self.normalize:
+            return pooled
+        vectors = ops.cast(pooled, "float32")
+        length = ops.sqrt(ops.sum(ops.square(vectors), axis=-1, keepdims=True))
+        return ops.cast(vectors / ops.maximum(length, 1e-12), self.compute_dtype)
+
+    def _pool(self, inputs: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+        """Returns `[B, M]` of inputs `[B, T, M]` and a mask `[B, T, 1]`."""
         if self.mode == "first":
             return ops.where(mask, inputs, 0)[:, 0]
         if self.mode == "max":

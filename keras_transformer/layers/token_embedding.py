@@ -8,7 +8,11 @@ import keras
 import tensorflow as tf
 from keras import ops
 
-from keras_transformer._utils.checks import require_integer, require_positive_integer
+from keras_transformer._utils.checks import (
+    require_boolean,
+    require_integer,
+    require_positive_integer,
+)
 from keras_transformer._utils.configuration import ConfiguredLayer
 from keras_transformer._utils.errors import ArgumentError, UserError
 from keras_transformer._utils.types import Shape
@@ -35,8 +39,8 @@ class LogitProjection:
        `LogitProjection.results`, the others reuse it.
 
     Attributes:
-        states: `[N, M]`, one row for each row of logits.
-        table: `[V, M]`.
+        states: `[N, M]`, one row for each row of logits; `[N, M + 1]` with a bias, the last is 1.
+        table: `[V, M]`, or `[V, M + 1]` with the bias as the last column.
         leading_shape: The shape of the logits without their last axis, an int32 tensor `[rank]`.
         is_training: Whether the gradient will be needed.
         results: Sums over tokens, for reuse.
@@ -73,6 +77,7 @@ class TokenEmbedding(ConfiguredLayer):
         hidden_dim: Integer. Size M of a vector.
         padding_id: Integer. The id of padding. Default 0.
         scale: Boolean. Whether vectors are multiplied by sqrt(M). Default True.
+        output_bias: Boolean. Whether a bias for each token is added to the logits. Default False.
         embeddings_initializer: Initializer of the `[V, M]` table. Default None: normal with
             standard deviation M^-0.5, which gives scaled embeddings and logits of about unit size.
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
@@ -99,6 +104,7 @@ class TokenEmbedding(ConfiguredLayer):
         hidden_dim: int,
         padding_id: int = 0,
         scale: bool = True,
+        output_bias: bool = False,
         embeddings_initializer: Any = None,
         **kwargs: Any,
     ) -> None:
@@ -110,6 +116,7 @@ class TokenEmbedding(ConfiguredLayer):
             expected = f"an id below vocabulary_size={vocabulary_size}"
             raise ArgumentError("padding_id", expected, padding_id)
         self.scale: bool = bool(scale)
+        self.output_bias: bool = require_boolean("output_bias", output_bias)
         self.embeddings_initializer: Any = keras.initializers.get(
             embeddings_initializer or keras.initializers.RandomNormal(stddev=hidden_dim**-0.5)
         )
@@ -118,6 +125,9 @@ class TokenEmbedding(ConfiguredLayer):
     def build(self, inputs_shape: Shape) -> None:
         shape, initializer = (self.vocabulary_size, self.hidden_dim), self.embeddings_initializer
         self.embeddings: keras.Variable = self.new_weight("embeddings", shape, initializer)
+        self.bias: keras.Variable | None = None
+        if self.output_bias:
+            self.bias = self.new_weight("output_bias", shape[:1], "zeros")
 
     def call(
         self, inputs: tf.Tensor, reverse: bool = False, training: bool | None = None
@@ -127,6 +137,11 @@ class TokenEmbedding(ConfiguredLayer):
             # Two dimensions: the gradient of a three-dimensional product is built row by row.
             states = ops.reshape(inputs, (-1, self.hidden_dim))  # [B·T, M]
             table = tf.convert_to_tensor(self.embeddings)
+            if self.bias is not None:
+                # As one more dimension, so that a loss needs to know only states and table.
+                states = tf.concat([states, tf.ones_like(states[:, :1])], axis=1)
+                bias = tf.cast(self.bias, table.dtype)[:, tf.newaxis]
+                table = tf.concat([table, bias], axis=1)
             logits = tf.matmul(states, table, transpose_b=True)  # [B·T, V]
             logits = ops.cast(logits, self.logits_dtype)
             logits = ops.reshape(logits, (*ops.shape(inputs)[:-1], self.vocabulary_size))
@@ -162,7 +177,10 @@ class TokenEmbedding(ConfiguredLayer):
                 lambda: tf.transpose(tf.matmul(self._table(), rows, transpose_b=True)),
             )
         shape = tf.concat([tf.shape(states)[:2], [self.vocabulary_size]], axis=0)
-        logits = tf.reshape(tf.cast(logits, self.logits_dtype), shape)
+        logits = tf.cast(logits, self.logits_dtype)
+        if self.bias is not None:
+            logits += tf.cast(self.bias, self.logits_dtype)
+        logits = tf.reshape(logits, shape)
         return tf.ensure_shape(logits, [*states.shape[:2], self.vocabulary_size])
 
     def _multiply_few(self, rows: tf.Tensor) -> tf.Tensor:

@@ -37,6 +37,8 @@ class TransformerBlock(ConfiguredLayer):
         intermediate_dim: int,
         *,
         num_key_value_heads: int | None = None,
+        key_dim: int | None = None,
+        query_key_normalization: str | None = None,
         attention: str | AttentionMechanism | dict[str, Any] = "scaled_dot_product",
         feed_forward: str | keras.layers.Layer | dict[str, Any] = "dense",
         feed_forward_options: Mapping[str, Any] | None = None,
@@ -47,6 +49,8 @@ class TransformerBlock(ConfiguredLayer):
         attention_dropout: float = 0.0,
         activation_dropout: float = 0.0,
         use_bias: bool = True,
+        attention_bias: bool | None = None,
+        attention_output_bias: bool | None = None,
         epsilon: float = 1e-6,
         **kwargs: Any,
     ) -> None:
@@ -54,6 +58,8 @@ class TransformerBlock(ConfiguredLayer):
         self.num_heads: int = num_heads
         self.intermediate_dim: int = intermediate_dim
         self.num_key_value_heads: int | None = num_key_value_heads
+        self.key_dim: int | None = key_dim
+        self.query_key_normalization: str | None = query_key_normalization
         self.feed_forward_options: dict[str, Any] = dict(feed_forward_options or {})
         self.activation: Any = activation
         self.normalization: str = normalization
@@ -62,6 +68,8 @@ class TransformerBlock(ConfiguredLayer):
         self.attention_dropout: float = attention_dropout
         self.activation_dropout: float = activation_dropout
         self.use_bias: bool = use_bias
+        self.attention_bias: bool | None = attention_bias
+        self.attention_output_bias: bool | None = attention_output_bias
         self.epsilon: float = epsilon
         self.supports_masking = True
 
@@ -83,10 +91,14 @@ class TransformerBlock(ConfiguredLayer):
     def _make_attention(self, name: str, mechanism: Any) -> MultiHeadAttention:
         return MultiHeadAttention(
             self.num_heads,
+            key_dim=self.key_dim,
             num_key_value_heads=self.num_key_value_heads,
+            query_key_normalization=self.query_key_normalization,
+            epsilon=self.epsilon,
             mechanism=mechanism,
             dropout=self.attention_dropout,
-            use_bias=self.use_bias,
+            use_bias=self.use_bias if self.attention_bias is None else self.attention_bias,
+            use_output_bias=self.attention_output_bias,
             dtype=self.dtype_policy,
             name=name,
         )
@@ -151,9 +163,13 @@ class EncoderBlock(TransformerBlock):
     Masking: padding is hidden by the implicit Keras mask of `inputs`. The output has the same mask.
 
     Args:
-        num_heads: Integer. H, number of attention heads; must divide the size M of the inputs.
+        num_heads: Integer. H, number of attention heads; must divide the size M of the inputs,
+            unless `key_dim` is given.
         intermediate_dim: Integer. F, size of the feed-forward network's inner layer.
         num_key_value_heads: Integer. Number of heads of keys and values. Defaults to H.
+        key_dim: Integer. Size of each attention head. Defaults to M / H.
+        query_key_normalization: String. "layer" or "rms", to normalize the queries and keys of each
+            head, see `MultiHeadAttention`. Defaults to None.
         attention: A name in `keras_transformer.layers.MECHANISMS`, or an `AttentionMechanism` whose
             settings are copied. Defaults to "scaled_dot_product".
         feed_forward: A name in `FEED_FORWARDS`, or a layer whose config is copied. Default "dense".
@@ -165,6 +181,10 @@ class EncoderBlock(TransformerBlock):
         attention_dropout: Float. Dropout rate of the attention weights. Defaults to 0.
         activation_dropout: Float. Dropout rate inside the feed-forward network. Defaults to 0.
         use_bias: Boolean. Whether projections and dense layers have biases. Defaults to True.
+        attention_bias: Boolean. Whether the projections of attention have biases. Defaults to
+            `use_bias`.
+        attention_output_bias: Boolean. Whether the output projection of attention has a bias.
+            Defaults to `attention_bias`.
         epsilon: Float. Added to the variance in normalizations. Defaults to 1e-6.
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
@@ -223,10 +243,14 @@ class DecoderBlock(TransformerBlock):
     output has the mask of `inputs`.
 
     Args:
-        num_heads: Integer. H, number of attention heads; must divide the size M of the inputs.
+        num_heads: Integer. H, number of attention heads; must divide the size M of the inputs,
+            unless `key_dim` is given.
         intermediate_dim: Integer. F, size of the feed-forward network's inner layer.
         cross_attention: Mechanism of cross-attention. Defaults to "scaled_dot_product".
         num_key_value_heads: Integer. Number of heads of keys and values. Defaults to H.
+        key_dim: Integer. Size of each attention head. Defaults to M / H.
+        query_key_normalization: String. "layer" or "rms", to normalize the queries and keys of each
+            head, see `MultiHeadAttention`. Defaults to None.
         attention: Mechanism of self-attention: a name in `keras_transformer.layers.MECHANISMS`, or
             an `AttentionMechanism` whose settings are copied. Defaults to "scaled_dot_product".
         feed_forward: A name in `FEED_FORWARDS`, or a layer whose config is copied. Default "dense".
@@ -238,6 +262,10 @@ class DecoderBlock(TransformerBlock):
         attention_dropout: Float. Dropout rate of the attention weights. Defaults to 0.
         activation_dropout: Float. Dropout rate inside the feed-forward network. Defaults to 0.
         use_bias: Boolean. Whether projections and dense layers have biases. Defaults to True.
+        attention_bias: Boolean. Whether the projections of attention have biases. Defaults to
+            `use_bias`.
+        attention_output_bias: Boolean. Whether the output projection of attention has a bias.
+            Defaults to `attention_bias`.
         epsilon: Float. Added to the variance in normalizations. Defaults to 1e-6.
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 

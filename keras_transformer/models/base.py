@@ -120,8 +120,8 @@ class ConfiguredModel(keras.Model):
 
     def get_config(self) -> dict[str, Any]:
         settings = dict(vars(self.config))
-        if "activation" in settings:
-            settings["activation"] = serialize_activation(settings["activation"])
+        for name in {"activation", "head_activation"} & settings.keys():
+            settings[name] = serialize_activation(settings[name])
         return {
             "name": self.name,
             "trainable": self.trainable,
@@ -351,24 +351,39 @@ class Seq2SeqModel(GenerativeModel):
 
 
 def make_embedding(
-    config: ModelConfig, dtype: Any, name: str = "embedding", vocabulary_size: int | None = None
+    config: ModelConfig,
+    dtype: Any,
+    name: str = "embedding",
+    vocabulary_size: int | None = None,
+    output_bias: bool = False,
 ) -> TokenEmbedding:
     """Returns the `TokenEmbedding` of a config; `vocabulary_size` defaults to the config's."""
-    size = config.vocabulary_size if vocabulary_size is None else vocabulary_size
-    return TokenEmbedding(size, config.hidden_dim, config.padding_id, name=name, dtype=dtype)
+    return TokenEmbedding(
+        config.vocabulary_size if vocabulary_size is None else vocabulary_size,
+        config.hidden_dim,
+        config.padding_id,
+        scale=config.scale_embeddings,
+        output_bias=output_bias,
+        name=name,
+        dtype=dtype,
+    )
 
 
 def make_embeddings(config: Seq2SeqConfig, dtype: Any) -> list[TokenEmbedding]:
     """Returns the embeddings of source, target and output; `share_embeddings` makes some equal."""
-    if config.share_embeddings == "all":
-        shared = make_embedding(config, dtype)
+    sharing, size, bias = config.share_embeddings, config.target_vocabulary_size, config.output_bias
+    if sharing == "all":
+        shared = make_embedding(config, dtype, output_bias=bias)
         return [shared, shared, shared]
-    target_size = config.target_vocabulary_size
+    if sharing == "inputs":
+        shared = make_embedding(config, dtype)
+        return [shared, shared, make_embedding(config, dtype, "output_embedding", None, bias)]
     source = make_embedding(config, dtype, "source_embedding")
-    target = output = make_embedding(config, dtype, "target_embedding", target_size)
-    if config.share_embeddings == "none":
-        output = make_embedding(config, dtype, "output_embedding", target_size)
-    return [source, target, output]
+    if sharing == "target":
+        target = make_embedding(config, dtype, "target_embedding", size, bias)
+        return [source, target, target]
+    target = make_embedding(config, dtype, "target_embedding", size)
+    return [source, target, make_embedding(config, dtype, "output_embedding", size, bias)]
 
 
 def _layers_by_path(model: keras.Model) -> dict[str, keras.layers.Layer]:

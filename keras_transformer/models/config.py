@@ -9,6 +9,7 @@ import keras
 
 from keras_transformer._utils.checks import (
     require_boolean,
+    require_boolean_or_none,
     require_choice,
     require_divisible,
     require_integer,
@@ -22,7 +23,7 @@ from keras_transformer.layers import EncoderBlock
 from keras_transformer.layers.attention import MECHANISMS
 from keras_transformer.layers.feed_forwards.feed_forward import require_activation
 from keras_transformer.layers.feed_forwards.registry import FEED_FORWARDS, make_feed_forward
-from keras_transformer.layers.positions import POSITION_ENCODINGS
+from keras_transformer.layers.positions import POSITION_ENCODINGS, make_position_encoding
 from keras_transformer.layers.residual import NORMALIZATIONS
 from keras_transformer.text import SpecialIds
 
@@ -41,6 +42,7 @@ class ModelConfig:
         attention: String. Mechanism of self-attention, a name in
             `keras_transformer.layers.MECHANISMS`.
         attention_options: Dictionary. Arguments of the mechanism. Defaults to none.
+        scale_embeddings: Boolean. Whether token embeddings are multiplied by sqrt(M).
         padding_id: Integer. Token id that fills the rows of a batch.
         unknown_id: Integer. Token id of what the vocabulary cannot spell.
         start_id: Integer. Token id that a decoder starts with.
@@ -53,6 +55,7 @@ class ModelConfig:
     dropout: float = 0.1
     attention: str = "scaled_dot_product"
     attention_options: dict[str, Any] = dataclasses.field(default_factory=dict)
+    scale_embeddings: bool = True
     padding_id: int = 0
     unknown_id: int = 1
     start_id: int = 2
@@ -83,6 +86,7 @@ class ModelConfig:
         for name in ("vocabulary_size", "hidden_dim", "max_length", *self.depth_fields):
             require_positive_integer(name, getattr(self, name))
         require_rate("dropout", self.dropout)
+        require_boolean("scale_embeddings", self.scale_embeddings)
         for name in ("padding_id", "unknown_id", "start_id", "end_id"):
             require_integer(name, getattr(self, name), minimum=0)
         _ = self.special_ids  # checks that the ids are consistent
@@ -191,33 +195,52 @@ class BlockModelConfig(ModelConfig):
 
     Args:
         intermediate_dim: Integer. F, inner size of the feed-forward networks.
-        num_heads: Integer. H, number of attention heads; must divide `hidden_dim`.
+        num_heads: Integer. H, number of attention heads; must divide `hidden_dim`, unless `key_dim`
+            is given.
         num_key_value_heads: Integer. Number of heads of keys and values. Defaults to `num_heads`.
+        key_dim: Integer. D, size of each attention head. Defaults to M / H.
+        query_key_normalization: String. "layer" or "rms", to normalize the queries and keys of each
+            head, see `MultiHeadAttention`; or None.
         positions: String. Position encoding, a name in `layers.POSITION_ENCODINGS`; "none"; or
             "auto": "none" with a mechanism that encodes positions, else "sinusoidal".
+        positions_options: Dictionary. Further arguments of the position encoding. Defaults to none.
+        normalize_embeddings: Boolean. Whether embeddings are normalized after positions are added.
         feed_forward: String. A name in `layers.FEED_FORWARDS`.
         feed_forward_options: Dictionary. Further arguments of the network. Defaults to none.
         activation: String or function. Activation, see `FeedForward`.
         normalization: String. "layer" or "rms".
         normalize_first: Boolean. Pre-norm (True) or post-norm (False).
+        final_normalization: Boolean. Whether the outputs of a stack are normalized. Defaults to
+            `normalize_first`.
         attention_dropout: Float. Dropout rate of the attention weights.
         activation_dropout: Float. Dropout rate inside the feed-forward networks.
         use_bias: Boolean. Whether projections and dense layers have biases.
+        attention_bias: Boolean. Whether the projections of attention have biases. Defaults to
+            `use_bias`.
+        attention_output_bias: Boolean. Whether the output projection of attention has a bias.
+            Defaults to `attention_bias`.
         epsilon: Float. Added to the variance in normalizations.
     """
 
     intermediate_dim: int = 2048
     num_heads: int = 8
     num_key_value_heads: int | None = None
+    key_dim: int | None = None
+    query_key_normalization: str | None = None
     positions: str = "auto"
+    positions_options: dict[str, Any] = dataclasses.field(default_factory=dict)
+    normalize_embeddings: bool = False
     feed_forward: str = "dense"
     feed_forward_options: dict[str, Any] = dataclasses.field(default_factory=dict)
     activation: str | Callable[..., Any] = "relu"
     normalization: str = "layer"
     normalize_first: bool = True
+    final_normalization: bool | None = None
     attention_dropout: float = 0.0
     activation_dropout: float = 0.0
     use_bias: bool = True
+    attention_bias: bool | None = None
+    attention_output_bias: bool | None = None
     epsilon: float = 1e-6
 
     sizes: ClassVar[dict[str, dict[str, Any]]] = SIZES
@@ -226,7 +249,10 @@ class BlockModelConfig(ModelConfig):
         super().__post_init__()
         for name in ("intermediate_dim", "num_heads"):
             require_positive_integer(name, getattr(self, name))
-        require_divisible("hidden_dim", self.hidden_dim, "num_heads", self.num_heads)
+        if self.key_dim is None:
+            require_divisible("hidden_dim", self.hidden_dim, "num_heads", self.num_heads)
+        else:
+            require_positive_integer("key_dim", self.key_dim)
         if (heads := self.num_key_value_heads) is not None:
             require_positive_integer("num_key_value_heads", heads)
             require_divisible("num_heads", self.num_heads, "num_key_value_heads", heads)
@@ -238,7 +264,14 @@ class BlockModelConfig(ModelConfig):
         require_choice("normalization", self.normalization, NORMALIZATIONS)
         require_boolean("normalize_first", self.normalize_first)
         require_positive("epsilon", self.epsilon)
-        require_boolean("use_bias", self.use_bias)
+        for name in ("use_bias", "normalize_embeddings"):
+            require_boolean(name, getattr(self, name))
+        for name in ("attention_bias", "attention_output_bias", "final_normalization"):
+            require_boolean_or_none(name, getattr(self, name))
+        if self.query_key_normalization is not None:
+            kinds = NORMALIZATIONS
+            require_choice("query_key_normalization", self.query_key_normalization, kinds)
+        self._check_positions_options()
         self.mechanism("attention")
         if self.feed_forward_options:
             # Creating the network checks its options. Without options there is nothing to check.
@@ -250,6 +283,14 @@ class BlockModelConfig(ModelConfig):
                 dropout=self.activation_dropout,
                 use_bias=self.use_bias,
             )
+
+    def _check_positions_options(self) -> None:
+        if not self.positions_options:
+            return  # Without options there is nothing to check.
+        if (scheme := self.position_scheme) is None:
+            expected = "empty without a position encoding"
+            raise ArgumentError("positions_options", expected, self.positions_options)
+        make_position_encoding(scheme, self.max_length, self.positions_options)
 
     @property
     def encoder_field(self) -> str:
@@ -280,8 +321,11 @@ class BlockModelConfig(ModelConfig):
         """Returns the arguments of a stack of blocks; the field names their self-attention."""
         return {
             **self.arguments_of(EncoderBlock, field),
-            "positions": self.position_scheme_beside(field),
+            "positions": (scheme := self.position_scheme_beside(field)),
+            "positions_options": self.positions_options if scheme else {},
             "max_length": self.max_length,
+            "normalize_embeddings": self.normalize_embeddings,
+            "final_normalization": self.final_normalization,
         }
 
 
@@ -294,7 +338,8 @@ class Seq2SeqConfig(ModelConfig):
         num_encoder_layers: Integer. Number of blocks or layers of the encoder.
         num_decoder_layers: Integer. Number of blocks or layers of the decoder.
         share_embeddings: String. Which embedding tables are one: "all" (source, target and output),
-            "target" (target and output) or "none".
+            "target" (target and output), "inputs" (source and target) or "none".
+        output_bias: Boolean. Whether the logits have a bias for each token.
         copies: Boolean. Whether source tokens can be copied, see `PointerGenerator`. Needs
             share_embeddings="all".
         coverage_weight: Float. Weight of a `CoverageLoss`; 0 for none.
@@ -304,6 +349,7 @@ class Seq2SeqConfig(ModelConfig):
     num_encoder_layers: int = 4
     num_decoder_layers: int = 4
     share_embeddings: str = "all"
+    output_bias: bool = False
     copies: bool = False
     coverage_weight: float = 0.0
 
@@ -311,13 +357,16 @@ class Seq2SeqConfig(ModelConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_choice("share_embeddings", self.share_embeddings, ("all", "target", "none"))
-        require_boolean("copies", self.copies)
+        choices = ("all", "target", "inputs", "none")
+        require_choice("share_embeddings", self.share_embeddings, choices)
+        for name in ("copies", "output_bias"):
+            require_boolean(name, getattr(self, name))
         require_not_negative("coverage_weight", self.coverage_weight)
         if self.target_vocabulary_size is not None:
             require_positive_integer("target_vocabulary_size", self.target_vocabulary_size)
         is_one_table = self.share_embeddings == "all"
-        if is_one_table and self.target_vocabulary_size not in (None, self.vocabulary_size):
+        is_one_vocabulary = self.share_embeddings in ("all", "inputs")
+        if is_one_vocabulary and self.target_vocabulary_size not in (None, self.vocabulary_size):
             raise ArgumentError(
                 "share_embeddings",
                 "'target' or 'none' with two vocabularies (vocabulary_size="

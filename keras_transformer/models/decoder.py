@@ -32,6 +32,11 @@ class Decoder(TransformerStack):
             `keras_transformer.layers.POSITION_ENCODINGS`, or None. Defaults to "sinusoidal".
         max_length: Integer. Number of positions of an encoding that has a limit. Defaults to 1024.
         dropout: Float. Dropout rate of the inputs and of sublayers' outputs. Defaults to 0.
+        positions_options: Dictionary. Further arguments of the encoding. Defaults to none.
+        normalize_embeddings: Boolean. Whether the embeddings are normalized after positions are
+            added, as in BART. Defaults to False.
+        final_normalization: Boolean. Whether the output of the last block is normalized. Defaults
+            to `normalize_first`: in post-norm, the blocks normalize their outputs.
         **kwargs: Further arguments of `DecoderBlock`, such as `attention`, `name` and `dtype`.
 
     Call arguments:
@@ -85,7 +90,7 @@ class Decoder(TransformerStack):
     ) -> Any:
         position = 0 if state is None else state["position"]
         states = self.add_positions(inputs, positions=positions, offset=position)
-        states = self.dropout_layer(states, training=training)
+        states = self._prepare(states, training)
         caches: list[Any] = [None] * self.num_layers
         cross_attention_caches = caches
         if state is not None:

@@ -1,5 +1,6 @@
 """The Transformer's encoder, and the base of all stacks of layers over embedded tokens."""
 
+from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple
 
 import keras
@@ -7,7 +8,7 @@ import tensorflow as tf
 
 from keras_transformer._utils.checks import (
     require_boolean,
-    require_choice,
+    require_boolean_or_none,
     require_positive_integer,
     require_rank,
     require_rate,
@@ -19,11 +20,12 @@ from keras_transformer.layers import (
     EncoderBlock,
     PositionEncoding,
     TokenEmbedding,
+    TokenTypeEmbedding,
     TreeDepthEncoding,
     TreePositions,
 )
 from keras_transformer.layers.multi_head_attention import symbolic_like
-from keras_transformer.layers.positions import POSITION_ENCODINGS
+from keras_transformer.layers.positions import make_position_encoding
 from keras_transformer.layers.residual import Dropout, make_normalization
 from keras_transformer.layers.transformer_block import TransformerBlock
 
@@ -52,6 +54,7 @@ class Stack(ConfiguredLayer):
         positions: String. Name of the position encoding, or None.
         max_length: Integer. Number of positions of an encoding that has a limit.
         dropout: Float. Dropout rate of the embeddings and of the outputs of layers.
+        positions_options: Dictionary. Further arguments of the encoding. Defaults to none.
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
     """
 
@@ -59,18 +62,25 @@ class Stack(ConfiguredLayer):
     blocks: Any
 
     def __init__(
-        self, num_layers: int, positions: str | None, max_length: int, dropout: float, **kwargs: Any
+        self,
+        num_layers: int,
+        positions: str | None,
+        max_length: int,
+        dropout: float,
+        positions_options: Mapping[str, Any] | None = None,
+        **kwargs: Any,
     ) -> None:
         # Keras would cast every argument to half precision, and states may contain sums.
         super().__init__(autocast=False, **kwargs)
         self.num_layers: int = require_positive_integer("num_layers", num_layers)
         self.max_length: int = require_positive_integer("max_length", max_length)
         self.dropout: float = require_rate("dropout", dropout)
+        self.positions_options: dict[str, Any] = dict(positions_options or {})
         self.positions: PositionEncoding | None = None
         if positions is not None:
-            kind = POSITION_ENCODINGS[require_choice("positions", positions, POSITION_ENCODINGS)]
-            limit = {"max_length": max_length} if kind.has_max_length else {}
-            self.positions = kind(name="positions", dtype=self.dtype_policy, **limit)
+            self.positions = make_position_encoding(
+                positions, max_length, self.positions_options, dtype=self.dtype_policy
+            )
         self.dropout_layer: Dropout = Dropout(self.dropout, name="dropout", dtype=self.dtype_policy)
         self.supports_masking = True
 
@@ -81,7 +91,11 @@ class Stack(ConfiguredLayer):
         if self.positions is not None:
             self.positions.build(inputs_shape)
         for block in self.blocks:
+            self._share_weights(block)
             block.build(inputs_shape, *further_shapes)
+
+    def _share_weights(self, block: Any) -> None:
+        """Gives a block, before it is built, the weights that it shares with the first one."""
 
     def add_positions(self, inputs: Any, **kwargs: Any) -> Any:
         """Returns inputs `[B, T, M]` with their positions added, see `PositionEncoding.call`."""
@@ -119,7 +133,7 @@ class Stack(ConfiguredLayer):
 
 
 class TransformerStack(Stack):
-    """Base of `Encoder` and `Decoder`: Transformer blocks, and a last normalization in pre-norm.
+    """Base of `Encoder` and `Decoder`: Transformer blocks, and normalizations around them.
 
     Args: those of `Encoder`; `block_settings` are further arguments of the blocks.
     """
@@ -136,11 +150,15 @@ class TransformerStack(Stack):
         positions: str | None = "sinusoidal",
         max_length: int = 1024,
         dropout: float = 0.0,
+        positions_options: Mapping[str, Any] | None = None,
+        normalize_embeddings: bool = False,
+        final_normalization: bool | None = None,
         **block_settings: Any,
     ) -> None:
         layer_names = {"name", "dtype", "trainable"} & block_settings.keys()
         layer_settings = {name: block_settings.pop(name) for name in layer_names}
-        super().__init__(num_layers, positions, max_length, dropout, **layer_settings)
+        limits = (positions, max_length)
+        super().__init__(num_layers, *limits, dropout, positions_options, **layer_settings)
         self._block_settings: dict[str, Any] = {
             "num_heads": num_heads,
             "intermediate_dim": intermediate_dim,
@@ -148,14 +166,32 @@ class TransformerStack(Stack):
             "dtype": self.dtype_policy,
             **block_settings,
         }
+        self.normalize_embeddings: bool = require_boolean(
+            "normalize_embeddings", normalize_embeddings
+        )
+        self.final_normalization: bool | None = require_boolean_or_none(
+            "final_normalization", final_normalization
+        )
+        self.embedding_norm: keras.layers.Layer | None = None
+        if normalize_embeddings:
+            self.embedding_norm = self._make_norm("embedding_norm")
         self.norm: keras.layers.Layer | None = None
-        if block_settings.get("normalize_first", True):  # in post-norm, the last block normalizes
-            self.norm = make_normalization(
-                block_settings.get("normalization", "layer"),
-                epsilon=block_settings.get("epsilon", 1e-6),
-                name="norm",
-                dtype=self.dtype_policy,
-            )
+        if final_normalization is None:  # in post-norm, the last block normalizes
+            final_normalization = block_settings.get("normalize_first", True)
+        if final_normalization:
+            self.norm = self._make_norm("norm")
+
+    def _make_norm(self, name: str) -> keras.layers.Layer:
+        settings = self._block_settings
+        return make_normalization(
+            settings.get("normalization", "layer"),
+            epsilon=settings.get("epsilon", 1e-6),
+            name=name,
+            dtype=self.dtype_policy,
+        )
+
+    def _share_weights(self, block: TransformerBlock) -> None:
+        block.self_attention.mechanism.share_weights(self.blocks[0].self_attention.mechanism)
 
     def _make_blocks(self) -> None:
         self.blocks = [
@@ -165,8 +201,15 @@ class TransformerStack(Stack):
 
     def _build_blocks(self, inputs_shape: Shape, *further_shapes: Any) -> None:
         super()._build_blocks(inputs_shape, *further_shapes)
-        if self.norm is not None:
-            self.norm.build(inputs_shape)
+        for norm in (self.embedding_norm, self.norm):
+            if norm is not None:
+                norm.build(inputs_shape)
+
+    def _prepare(self, embedded: Any, training: bool | None) -> Any:
+        """Returns the inputs of the first block: embeddings with positions, after dropout."""
+        if self.embedding_norm is not None:
+            embedded = self.embedding_norm(embedded)
+        return self.dropout_layer(embedded, training=training)
 
     def get_config(self) -> dict[str, Any]:
         block_config = self.blocks[0].get_config()
@@ -191,6 +234,11 @@ class Encoder(TransformerStack):
             `keras_transformer.layers.POSITION_ENCODINGS`, or None. Defaults to "sinusoidal".
         max_length: Integer. Number of positions of an encoding that has a limit. Defaults to 1024.
         dropout: Float. Dropout rate of the inputs and of sublayers' outputs. Defaults to 0.
+        positions_options: Dictionary. Further arguments of the encoding. Defaults to none.
+        normalize_embeddings: Boolean. Whether the embeddings are normalized after positions are
+            added, as in BERT and BART. Defaults to False.
+        final_normalization: Boolean. Whether the output of the last block is normalized. Defaults
+            to `normalize_first`: in post-norm, the blocks normalize their outputs.
         tree_depths: Boolean. Whether to add a `TreeDepthEncoding`. Defaults to False.
         **kwargs: Further arguments of `EncoderBlock`, such as `attention`, `name` and `dtype`.
 
@@ -251,7 +299,7 @@ class Encoder(TransformerStack):
         states = self.add_positions(inputs)
         if self.depth_encoding is not None:
             states = self.depth_encoding(states, positions=depths)
-        states, scores = self.dropout_layer(states, training=training), []
+        states, scores = self._prepare(states, training), []
         for block in self.blocks:
             states = block(
                 states,
@@ -282,14 +330,21 @@ class SourceReader:
         embedding: The `TokenEmbedding` of the source.
         encoder: A `Stack` such as `Encoder`.
         tree_positions: The `TreePositions` of a model that reads trees. Defaults to None.
+        token_types: The `TokenTypeEmbedding` of a model that reads pairs of texts. Defaults to
+            None.
     """
 
     def __init__(
-        self, embedding: TokenEmbedding, encoder: Stack, tree_positions: TreePositions | None = None
+        self,
+        embedding: TokenEmbedding,
+        encoder: Stack,
+        tree_positions: TreePositions | None = None,
+        token_types: TokenTypeEmbedding | None = None,
     ) -> None:
         self.embedding: TokenEmbedding = embedding
         self.encoder: Stack = encoder
         self.tree_positions: TreePositions | None = tree_positions
+        self.token_types: TokenTypeEmbedding | None = token_types
         #: Names of the inputs other than the token ids.
         self.further_inputs: tuple[str, ...] = ()
         if tree_positions is not None:
@@ -308,7 +363,10 @@ class SourceReader:
         The arguments are those of `Seq2SeqModel.encode`, and call arguments of the encoder.
         """
         tree_inputs = self._tree_inputs(source_words, source_heads)
-        return self.encoder(self.embedding(source), training=training, **tree_inputs, **kwargs)
+        embedded = self.embedding(source)
+        if self.token_types is not None:
+            embedded = self.token_types(embedded, source)
+        return self.encoder(embedded, training=training, **tree_inputs, **kwargs)
 
     def encode(
         self, source: Any, source_words: Any = None, source_heads: Any = None

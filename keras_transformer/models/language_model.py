@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Self
 import keras
 import tensorflow as tf
 
+from keras_transformer._utils.checks import require_boolean, require_choice
 from keras_transformer.layers import PackedSegments
 from keras_transformer.models.base import GenerativeModel, ModelGraph, make_embedding
 from keras_transformer.models.config import BlockModelConfig
@@ -18,17 +19,24 @@ class LanguageModelConfig(BlockModelConfig):
 
     Args:
         num_layers: Integer. Number of blocks.
+        share_embeddings: String. "all", if the embedding table is also that of the output layer, or
+            "none".
+        output_bias: Boolean. Whether the logits have a bias for each token.
         is_packed: Boolean. Whether rows hold several documents, distinguished by a second input,
             "segments".
     """
 
     num_layers: int = 6
+    share_embeddings: str = "all"
+    output_bias: bool = False
     is_packed: bool = False
 
     depth_fields: ClassVar[tuple[str, ...]] = ("num_layers",)
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        require_choice("share_embeddings", self.share_embeddings, ("all", "none"))
+        require_boolean("output_bias", self.output_bias)
         self.require_usable("attention", causal=True)
         if self.is_packed:  # the documents differ from token to token, and so does the mask
             self.require_usable("attention", packing=True, query_masks=True)
@@ -62,14 +70,17 @@ class LanguageModel(GenerativeModel):
 
     @classmethod
     def build_graph(cls, config: LanguageModelConfig, dtype: keras.DTypePolicy) -> ModelGraph:
-        embedding = make_embedding(config, dtype)
+        is_shared, bias = config.share_embeddings == "all", config.output_bias
+        embedding = output = make_embedding(config, dtype, output_bias=is_shared and bias)
+        if not is_shared:
+            output = make_embedding(config, dtype, "output_embedding", output_bias=bias)
         decoder = Decoder(
             config.num_layers,
             **config.stack_settings(config.decoder_field),
             dtype=dtype,
             name="decoder",
         )
-        predictor = TokenPredictor(embedding, decoder, embedding, config.special_ids)
+        predictor = TokenPredictor(embedding, decoder, output, config.special_ids)
         inputs = {"target": keras.Input((None,), dtype="int32", name="target")}
         packing = None
         if config.is_packed:

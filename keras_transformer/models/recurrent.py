@@ -38,7 +38,8 @@ class RecurrentStack(Stack):
 
     def get_config(self) -> dict[str, Any]:
         config = super().get_config()
-        del config["positions"], config["max_length"]
+        for name in ("positions", "positions_options", "max_length"):
+            del config[name]
         return config
 
 

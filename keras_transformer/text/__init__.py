@@ -7,9 +7,13 @@ from keras_transformer._utils.lazy import import_lazily
 if TYPE_CHECKING:
     from keras_transformer.text.bytes_tokenizer import ByteTokenizer
     from keras_transformer.text.learning import check_learning, learn_tokenizer
+    from keras_transformer.text.pretrained_sentencepiece_tokenizer import (
+        PretrainedSentencePieceTokenizer,
+    )
     from keras_transformer.text.registry import registered_tokenizers, tokenizer_class
     from keras_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
     from keras_transformer.text.special_ids import SpecialIds
+    from keras_transformer.text.template import Template
     from keras_transformer.text.tokenizer import NO_HEAD, Tokenizer, load_tokenizer, number_words
     from keras_transformer.text.tokenizer_pair import TokenizerPair
     from keras_transformer.text.wordpiece_tokenizer import WordPieceTokenizer
@@ -19,9 +23,11 @@ import_lazily(
     {
         "bytes_tokenizer": "ByteTokenizer",
         "learning": "check_learning learn_tokenizer",
+        "pretrained_sentencepiece_tokenizer": "PretrainedSentencePieceTokenizer",
         "registry": "registered_tokenizers tokenizer_class",
         "sentencepiece_tokenizer": "SentencePieceTokenizer",
         "special_ids": "SpecialIds",
+        "template": "Template",
         "tokenizer": "NO_HEAD Tokenizer load_tokenizer number_words",
         "tokenizer_pair": "TokenizerPair",
         "wordpiece_tokenizer": "WordPieceTokenizer",
@@ -31,8 +37,10 @@ import_lazily(
 __all__ = [
     "NO_HEAD",
     "ByteTokenizer",
+    "PretrainedSentencePieceTokenizer",
     "SentencePieceTokenizer",
     "SpecialIds",
+    "Template",
     "Tokenizer",
     "TokenizerPair",
     "WordPieceTokenizer",

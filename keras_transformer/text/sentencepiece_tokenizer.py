@@ -93,7 +93,7 @@ class SentencePieceTokenizer(Tokenizer, registered_name="sentencepiece"):
             raise UserError(problem, fix=_FIX_MODEL)
         with tf.init_scope():
             try:
-                self._ops = _SentencePieceOps(self._model)
+                self._ops = SentencePieceOps(self._model)
                 pieces = self._ops.pieces().numpy()
             except tf.errors.OpError as error:
                 problem = "These bytes are not a SentencePiece model."
@@ -229,7 +229,7 @@ def _control_names(special_ids: SpecialIds) -> dict[int, str]:
 _UNCHANGED = {"add_bos": False, "add_eos": False, "reverse": False}
 
 
-class _SentencePieceOps(tf.saved_model.experimental.TrackableResource):
+class SentencePieceOps(tf.saved_model.experimental.TrackableResource):
     """SentencePiece model as graph operations, which loading a SavedModel creates again.
 
     In `tensorflow_text.SentencepieceTokenizer` the model belongs to a kernel of the eager runtime,
@@ -253,9 +253,9 @@ class _SentencePieceOps(tf.saved_model.experimental.TrackableResource):
         ids = tf.range(_raw_ops().sentencepiece_vocab_size_op(self.resource_handle))
         return _raw_ops().sentencepiece_id_to_string_op(self.resource_handle, ids)
 
-    def split(self, strings: tf.Tensor) -> tf.RaggedTensor:
-        """Returns the int32 ids `[B, None]` of strings `[B]`."""
-        options = {"nbest_size": 0, "alpha": 1.0, "out_type": tf.int32, **_UNCHANGED}
+    def split(self, strings: tf.Tensor, dtype: tf.DType = tf.int32) -> tf.RaggedTensor:
+        """Returns the ids `[B, None]` of strings `[B]`, or the pieces if `dtype` is string."""
+        options = {"nbest_size": 0, "alpha": 1.0, "out_type": dtype, **_UNCHANGED}
         tokenize = _raw_ops().sentencepiece_tokenize_op
         values, row_splits = tokenize(self.resource_handle, strings, **options)
         return tf.RaggedTensor.from_row_splits(values, row_splits, validate=False)

@@ -17,6 +17,7 @@ from keras_transformer._utils.files import atomic_directory
 from keras_transformer._utils.types import Path
 from keras_transformer.text.registry import TOKENIZERS, registered_tokenizers, tokenizer_class
 from keras_transformer.text.special_ids import SpecialIds
+from keras_transformer.text.template import Template
 
 #: Strings `[B]`: a string tensor, an array, or a sequence of `str` or `bytes`.
 Strings: TypeAlias = tf.Tensor | np.ndarray | Sequence[str] | Sequence[bytes]
@@ -47,6 +48,9 @@ class Tokenizer(tf.Module):
     Args:
         pieces: Labels of the pieces, which take all ids that are not special in ascending order.
         special_ids: Defaults to `SpecialIds()`: 0 to 3, so that the first piece has id 4.
+        template: Ids around each text, see `with_template`. Defaults to the end id after it.
+
+    A base class of several kinds has no `registered_name`.
     """
 
     #: Name in the registry.
@@ -58,19 +62,29 @@ class Tokenizer(tf.Module):
     #: Size of an unknown token in the unit of `word_sizes`.
     unknown_size: ClassVar[int] = 0
 
-    def __init_subclass__(cls, registered_name: str, **keywords: Any) -> None:
+    def __init_subclass__(cls, registered_name: str | None = None, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
-        cls.registered_name = registered_name
-        TOKENIZERS[registered_name] = cls
+        if registered_name is not None:
+            cls.registered_name = registered_name
+            TOKENIZERS[registered_name] = cls
 
-    def __init__(self, pieces: Iterable[str], special_ids: SpecialIds | None = None) -> None:
+    def __init__(
+        self,
+        pieces: Iterable[str],
+        special_ids: SpecialIds | None = None,
+        template: Template | None = None,
+    ) -> None:
         super().__init__()
         self.special_ids: SpecialIds = special_ids or SpecialIds()
+        self.template: Template = template or Template(suffix=(self.special_ids.end,))
         names, remaining = self.special_ids.names, list(pieces)
         size = len(remaining) + len(names)
         if max(names) >= size:
             expected = f"below the size of the vocabulary, {size} ids"
             raise ArgumentError("special_ids", expected, self.special_ids)
+        if self.template.ids and max(self.template.ids) >= size:
+            expected = f"below the size of the vocabulary, {size} ids"
+            raise ArgumentError("template", expected, self.template)
         labels = iter(remaining)
         self._vocabulary = tuple(names.get(number) or next(labels) for number in range(size))
         with tf.init_scope():
@@ -79,6 +93,25 @@ class Tokenizer(tf.Module):
     def tokenize(self, strings: Strings) -> tf.RaggedTensor:
         """Returns the ids of strings `[B]` without start and end: int32 `[B, None]`."""
         return tf.cast(self._split(as_strings(strings)), tf.int32)
+
+    def with_template(self, ids: tf.RaggedTensor, maximum: int | None = None) -> tf.RaggedTensor:
+        """Returns rows of ids with the ids of the template around them.
+
+        Args:
+            ids: Ids of texts, int32 `[B, None]`, from `tokenize`.
+            maximum: Maximum number of ids of a row, at least that of the template: more ids of the
+                text are cut off. Default: no limit.
+        """
+        if maximum is not None:
+            ids = ids[:, : max(maximum - self.template.size, 0)]
+        batch_size, parts = ids.nrows(), [ids]
+        if self.template.prefix:
+            prefix = tf.constant([self.template.prefix], ids.dtype)
+            parts = [tf.tile(prefix, [batch_size, 1]), *parts]
+        if self.template.suffix:
+            suffix = tf.constant([self.template.suffix], ids.dtype)
+            parts = [*parts, tf.tile(suffix, [batch_size, 1])]
+        return tf.concat(parts, axis=1) if len(parts) > 1 else ids
 
     def detokenize(self, ids: Ids, unknown: tf.Tensor | None = None) -> tf.Tensor:
         """Returns a string `[B]` for each row of ids.

@@ -141,11 +141,13 @@ def test_data_report_on_a_terminal_is_escaped(folder):
 
 MISTAKES = {
     "models": ["models", HOSTILE],
+    "import": ["import", NAME, "--to", "there"],
     "data": ["data", f"{NAME}.tsv"],
     "train": ["train", f"{NAME}.yaml"],
     "train, override": ["train", "quickstart", "--set", f"name={HOSTILE}"],
     "seal": ["seal", NAME],
     "export": ["export", NAME, "--to", "there"],
+    "sign": ["sign", "model", "--key", NAME],
     "verify": ["verify", NAME],
     "translate": ["translate", NAME, "--input", "hostile.de"],
     "translate, file": ["translate", "model", "--input", NAME],
@@ -153,6 +155,7 @@ MISTAKES = {
     "evaluate, files": ["evaluate", "model", "--source", NAME, "--reference", "hostile.en"],
     "score": ["score", NAME, "--target", "hostile.en"],
     "explain": ["explain", NAME, "text"],
+    "serve": ["serve", NAME],
     "compare": ["compare", f"{NAME}.yaml"],
     "compare, models": ["compare", "quickstart", "--models", NAME],
 }

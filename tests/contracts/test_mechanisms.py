@@ -48,6 +48,11 @@ def built(name, random, hidden_dim=M, value_dim=None, **settings):
     return random_weights(layer, random)
 
 
+def compiled(function, jit):
+    """Returns a function compiled by XLA, or the function itself, which then runs eagerly."""
+    return tf.function(function, jit_compile=True) if jit else function
+
+
 def with_same_dropout(layer, function, *calls):
     """Returns the results of `function` for each of `calls`, with the same random numbers."""
     variables = layer.variables
@@ -157,10 +162,8 @@ def test_multi_head_attention_equals_the_numpy_reference(name, random):
 ways = pytest.mark.parametrize(
     ("dtype", "training", "dropout", "jit"),
     [
-        ("float32", False, 0.0, False),
         ("float32", True, 0.3, True),
         ("mixed_bfloat16", False, 0.0, True),
-        ("mixed_bfloat16", True, 0.3, False),
         ("mixed_float16", True, 0.3, False),
     ],
 )
@@ -175,9 +178,9 @@ def perturbed(x, where, random):
 @ways
 def test_causal_mask_hides_later_positions(name, dtype, training, dropout, jit, random):
     layer = built(name, random, dropout=dropout, dtype=dtype)
-    function = tf.function(
+    function = compiled(
         lambda x: layer(x, use_causal_mask=True, return_attention_scores=True, training=training),
-        jit_compile=jit,
+        jit,
     )
     x = random.normal(0, 1, (B, T, M)).astype("float32")
     is_later = np.broadcast_to(np.arange(T) >= 4, (B, T))
@@ -196,9 +199,7 @@ IS_TOKEN = np.arange(T) < np.array([[7], [5], [2]])
 @ways
 def test_key_mask_hides_padding(name, dtype, training, dropout, jit, random):
     layer = built(name, random, dropout=dropout, dtype=dtype)
-    function = tf.function(
-        lambda x: layer(x, mask=tf.constant(IS_TOKEN), training=training), jit_compile=jit
-    )
+    function = compiled(lambda x: layer(x, mask=tf.constant(IS_TOKEN), training=training), jit)
     check_padding_is_hidden(layer, function, random)
 
 
@@ -226,9 +227,9 @@ def test_value_mask_hides_padding_in_cross_attention(name, dtype, training, drop
     layer = built(name, random, value_dim=10, dropout=dropout, dtype=dtype)
     is_token = np.arange(9) < np.array([[9], [5], [1]])
     x = random.normal(0, 1, (B, T, M)).astype("float32")
-    function = tf.function(
+    function = compiled(
         lambda value: layer(x, value, value_mask=tf.constant(is_token), training=training),
-        jit_compile=jit,
+        jit,
     )
     value = random.normal(0, 1, (B, 9, 10)).astype("float32")
     before, after = with_same_dropout(layer, function, value, perturbed(value, ~is_token, random))
@@ -236,8 +237,9 @@ def test_value_mask_hides_padding_in_cross_attention(name, dtype, training, drop
 
 
 @every_mechanism
-@pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16", "mixed_float16"])
-@pytest.mark.parametrize("jit", [False, True])
+@pytest.mark.parametrize(
+    ("dtype", "jit"), [("float32", True), ("mixed_bfloat16", False), ("mixed_float16", False)]
+)
 def test_fully_masked_row_gives_zeros_and_finite_gradients(name, dtype, jit, random):
     layer = MultiHeadAttention(H, mechanism=small(name), dtype=dtype)
     x = random.normal(0, 1, (B, T, M)).astype("float32")
@@ -247,7 +249,6 @@ def test_fully_masked_row_gives_zeros_and_finite_gradients(name, dtype, jit, ran
     if differs:
         attention_mask[2, 3] = False
 
-    @tf.function(jit_compile=jit)
     def function(x):
         with tf.GradientTape() as tape:
             outputs, weights = layer(x, attention_mask=attention_mask, return_attention_scores=True)
@@ -255,7 +256,7 @@ def test_fully_masked_row_gives_zeros_and_finite_gradients(name, dtype, jit, ran
         return outputs, weights, tape.gradient(loss, [v.value for v in layer.trainable_variables])
 
     layer(x)
-    outputs, weights, gradients = function(tf.constant(x))
+    outputs, weights, gradients = compiled(function, jit)(tf.constant(x))
     assert not np.any(outputs.numpy()[1])
     assert np.any(outputs.numpy()[2, 3]) != differs
     assert not np.any(weights.numpy()[1])
@@ -268,7 +269,7 @@ def test_fully_masked_row_gives_zeros_and_finite_gradients(name, dtype, jit, ran
 
 
 @every_cached_mechanism
-@pytest.mark.parametrize(("key_heads", "jit"), [(4, False), (2, False), (1, False), (2, True)])
+@pytest.mark.parametrize(("key_heads", "jit"), [(4, False), (1, False), (2, True)])
 def test_cached_steps_equal_full_attention(name, key_heads, jit, random):
     """Steps have 3, 1, 1, … positions; rows have padding before, between and after tokens."""
     layer = built(name, random, num_key_value_heads=key_heads)
@@ -278,7 +279,6 @@ def test_cached_steps_equal_full_attention(name, key_heads, jit, random):
         x, mask=tf.constant(is_token), use_causal_mask=True, return_attention_scores=True
     )
 
-    @tf.function(jit_compile=jit)
     def step(x, is_token, cache, offset):
         return layer(
             x,
@@ -289,6 +289,7 @@ def test_cached_steps_equal_full_attention(name, key_heads, jit, random):
             return_attention_scores=True,
         )
 
+    step = compiled(step, jit)
     max_length = T + 2
     cache = layer.initial_cache(B, max_length)
     shapes = [value.shape for value in cache]

@@ -55,15 +55,25 @@ def can_be_packed(variant):
 PACKED_VARIANTS = [variant for variant in DECODER_VARIANTS if can_be_packed(variant)]
 # Every other setting that changes the structure, at least once.
 FORM_VARIANTS = [
-    {"normalize_first": True, "normalization": "rms", "activation": "swiglu", "use_bias": False},
+    {
+        "normalize_first": True,
+        "normalization": "rms",
+        "activation": "swiglu",
+        "use_bias": False,
+        "key_dim": 6,
+        "query_key_normalization": "rms",
+        "share_embeddings": "inputs",
+    },
     {
         "normalize_first": False,
         "normalization": "rms",
         "num_key_value_heads": 2,
         "activation": "gelu",
         "depth": 2,
+        "normalize_embeddings": True,
+        "final_normalization": True,
     },
-    {"share_embeddings": "none"},
+    {"share_embeddings": "none", "output_bias": True, "positions_options": {"interleaved": False}},
     {"share_embeddings": "target", "target_vocabulary_size": 31},
     {"copies": True, "coverage_weight": 1.0, "depth": 2},
 ]
@@ -247,7 +257,7 @@ def check_language_model(jit, **settings):
 
 
 def check_stepping(model, state, logits, jit):
-    step = tf.function(model.step, jit_compile=jit)
+    step = tf.function(model.step, jit_compile=True) if jit else model.step
     shapes = tf.nest.map_structure(lambda tensor: (tensor.shape, tensor.dtype), state)
     steps, state = step(tf.constant(TARGET[:, :3]), state)
     np.testing.assert_allclose(steps[IS_TOKEN[:, :3]], logits[:, :3][IS_TOKEN[:, :3]], atol=1e-5)
@@ -498,11 +508,10 @@ def check_policy(model, inputs):
 # --- saving ---------------------------------------------------------------------------------------
 
 MODELS = {
-    **{f"transformer-{name_of(v)}": (transformer, v) for v in CROSS_VARIANTS + FORM_VARIANTS},
-    **{f"transformer-{name_of(v)}": (transformer, v) for v in TREE_VARIANTS},
-    "encoder_only": (transformer, ENCODER_ONLY_VARIANTS[0]),
-    **{f"language_model-{name_of(v)}": (language_model, v) for v in DECODER_VARIANTS},
-    **{f"text_encoder-{name_of(v)}": (text_encoder, v) for v in ENCODER_VARIANTS},
+    **{f"transformer-{name_of(v)}": (transformer, v) for v in EVERYWHERE_VARIANTS},
+    **{f"transformer-{name_of(v)}": (transformer, v) for v in FORM_VARIANTS + TREE_VARIANTS},
+    "language_model": (language_model, {}),
+    "text_encoder": (text_encoder, {}),
     **{f"recurrent-{name_of(v)}": (recurrent, v) for v in RECURRENT_VARIANTS},
     **{f"convolutional-{name_of(v)}": (convolutional, v) for v in CONVOLUTIONAL_VARIANTS},
     "packed": (language_model, {"is_packed": True}),
@@ -551,9 +560,7 @@ print("loaded", sys.argv[2])
 SAVED = [
     model
     for model in MODELS.values()
-    if model not in [(transformer, v) for v in CROSS_VARIANTS]
-    and model not in [(recurrent, v) for v in RECURRENT_VARIANTS if "attention" in v]
-    and model not in [(language_model, v) for v in DECODER_VARIANTS if "attention" in v]
+    if model not in [(recurrent, v) for v in RECURRENT_VARIANTS if "attention" in v]
 ]
 
 

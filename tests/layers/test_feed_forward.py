@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from keras_transformer.layers import FeedForward
-from keras_transformer.layers.feed_forwards.feed_forward import GATES
+from keras_transformer.layers.feed_forwards.feed_forward import ACTIVATIONS, GATES
 from tests.references import blocks
 
 
@@ -17,7 +17,7 @@ def made(random, **settings):
     return layer
 
 
-@pytest.mark.parametrize("activation", ["relu", "gelu", "swish", *GATES])
+@pytest.mark.parametrize("activation", ["relu", "gelu", "swish", *ACTIVATIONS, *GATES])
 @pytest.mark.parametrize("use_bias", [True, False])
 def test_outputs_equal_numpy(activation, use_bias, random):
     layer = made(random, activation=activation, use_bias=use_bias)

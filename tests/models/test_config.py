@@ -132,7 +132,7 @@ def test_configs_are_frozen():
             {"target_vocabulary_size": 9},
             "`share_embeddings`.*vocabulary_size=9.* Use share_embeddings='target'",
         ),
-        ({"share_embeddings": "both"}, "`share_embeddings` must be one of 'all', 'none', 'target'"),
+        ({"share_embeddings": "both"}, "`share_embeddings` must be one of 'all', 'inputs', 'none'"),
     ],
 )
 def test_bad_settings_are_named(settings, message):

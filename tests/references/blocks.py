@@ -16,6 +16,8 @@ def sigmoid(x):
 
 ACTIVATIONS = {
     "relu": lambda x: np.maximum(x, 0),
+    "gelu_tanh": lambda x: x * 0.5 * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
+    "quick_gelu": lambda x: x * sigmoid(1.702 * x),
     "gelu": lambda x: x * 0.5 * (1 + np.vectorize(math.erf)(x / math.sqrt(2))),
     "swish": lambda x: x * sigmoid(x),
     "sigmoid": sigmoid,
@@ -26,6 +28,8 @@ GATES = {
     "bilinear": "linear",
     "reglu": "relu",
     "geglu": "gelu",
+    "geglu_tanh": "gelu_tanh",
+    "quick_geglu": "quick_gelu",
     "swiglu": "swish",
 }
 
@@ -53,7 +57,7 @@ NORMALIZATIONS = {"layer": layer_norm, "rms": rms_norm}
 
 def attention(x, memory, layer, visible):
     """Scaled dot-product attention with all heads; `visible` is `[B, T, S]`."""
-    H, D = layer.num_heads, layer.query_projection.units // layer.num_heads
+    H, D = layer.num_heads, layer.key_dim or x.shape[-1] // layer.num_heads
     query, key, value = (
         dense(inputs, projection).reshape(*inputs.shape[:2], H, D)
         for inputs, projection in (
@@ -62,13 +66,16 @@ def attention(x, memory, layer, visible):
             (memory, layer.value_projection),
         )
     )
+    if layer.query_key_normalization is not None:
+        norm = NORMALIZATIONS[layer.query_key_normalization]
+        query, key = norm(query, layer.query_norm), norm(key, layer.key_norm)
     context = np.zeros_like(query)
     for b, t, h in np.ndindex(*query.shape[:3]):
         seen = np.flatnonzero(visible[b, t])
         scores = key[b, seen, h] @ query[b, t, h] / math.sqrt(D)
         weights = np.exp(scores - scores.max())
         context[b, t, h] = weights / weights.sum() @ value[b, seen, h]
-    return dense(context.reshape(*x.shape[:2], H * D), layer.output_projection)
+    return dense(context.reshape(*query.shape[:2], H * D), layer.output_projection)
 
 
 def residual(x, layer, sublayer):

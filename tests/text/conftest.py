@@ -1,9 +1,18 @@
 """Fixtures: a small real corpus in many scripts, and a tokenizer of every kind learned from it."""
 
+import io
+
 import babel
 import pytest
+import sentencepiece
 
-from keras_transformer.text import ByteTokenizer, learn_tokenizer
+from keras_transformer.text import (
+    ByteTokenizer,
+    PretrainedSentencePieceTokenizer,
+    SpecialIds,
+    learn_tokenizer,
+)
+from keras_transformer.text.sentencepiece_pieces import arrange_pieces, parse_model
 
 LANGUAGES = (
     *("ar", "cs", "de", "el", "en", "es", "fi", "fr", "he", "hi", "hu", "id", "it", "ja", "ko"),
@@ -30,6 +39,26 @@ def silent():
     return lambda stage, done, total: None
 
 
+def foreign_sentencepiece(lines):
+    """Returns a tokenizer with a model of the kind that Llama has, learned from lines."""
+    content = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(lines),
+        model_writer=content,
+        model_type="bpe",
+        vocab_size=3000,
+        byte_fallback=True,
+        normalization_rule_name="identity",
+        remove_extra_whitespaces=False,
+        minloglevel=2,
+    )
+    model = parse_model(content.getvalue())
+    pieces = [each.piece for each in model.pieces if each.type not in (2, 3)]
+    tokens = ["<pad>", "<unk>", "<s>", "</s>", *pieces]
+    arranged = arrange_pieces(model, tokens, unknown=1, controls={0, 2, 3})
+    return PretrainedSentencePieceTokenizer(arranged, len(tokens), SpecialIds())
+
+
 @pytest.fixture(scope="session")
 def tokenizers(corpus, silent):
     """Returns every kind and variant by name; each session learns them once."""
@@ -37,6 +66,7 @@ def tokenizers(corpus, silent):
         "bytes": ByteTokenizer(),
         "unigram": learn_tokenizer("sentencepiece", corpus, 3000, progress=silent),
         "bpe": learn_tokenizer("sentencepiece", corpus, 3000, model="bpe", progress=silent),
+        "pretrained_sentencepiece": foreign_sentencepiece(corpus),
         "wordpiece": learn_tokenizer("wordpiece", corpus, 7000, progress=silent),
         "wordpiece_lowercase": learn_tokenizer(
             "wordpiece", corpus, 7000, lowercase=True, progress=silent

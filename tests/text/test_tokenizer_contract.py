@@ -18,7 +18,14 @@ from keras_transformer.text import (
 )
 from keras_transformer.text.registry import TOKENIZERS
 
-VARIANTS = ["bytes", "unigram", "bpe", "wordpiece", "wordpiece_lowercase"]
+VARIANTS = [
+    "bytes",
+    "unigram",
+    "bpe",
+    "wordpiece",
+    "wordpiece_lowercase",
+    "pretrained_sentencepiece",
+]
 TEXTS = [
     *("Deutschland (Deutsch)", "", "  two  spaces ", "日本 \u00a0 \t 한국", "a\nb", "▁x"),
     *("👩‍👩‍👧‍👦 שלום", "हिन्दी e\u0301", "\x01\x7f"),

@@ -1,12 +1,20 @@
 """Base class and registry of the export formats."""
 
 import abc
+import dataclasses
 import pathlib
 from collections.abc import Callable
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
+import keras
+import tensorflow as tf
+
+from keras_transformer import __version__
 from keras_transformer._utils.registry import register
+from keras_transformer.export.modules import TextModule
+from keras_transformer.export.private_copy import PrivateCopy
 from keras_transformer.export.trained_model import TrainedModel
+from keras_transformer.export.verification import Verification
 
 #: The registered export formats by name.
 FORMATS: dict[str, type["ExportFormat"]] = {}
@@ -31,6 +39,9 @@ class ExportFormat(abc.ABC):
 
             def write(self, directory, name, version): ...
 
+    The manifest of an export names its format as "export_format", unless it is a SavedModel, and
+    `verify` checks such an export. `RuntimeFormat` is the base of formats with another runtime.
+
     Args:
         trained: a `TrainedModel`.
     """
@@ -50,3 +61,78 @@ class ExportFormat(abc.ABC):
             name: name of the model.
             version: number of the version.
         """
+
+    @classmethod
+    def verify(cls, copy: PrivateCopy) -> Verification:
+        """Checks an export in this format, without trust in any of its files.
+
+        Args:
+            copy: a `PrivateCopy`, whose files equal the manifest.
+        """
+        raise NotImplementedError(f"{cls.__name__} must implement `verify`.")
+
+
+def described_export(
+    trained: TrainedModel,
+    module: TextModule,
+    name: str,
+    version: int,
+    tensorflow_text: str | None = None,
+) -> dict[str, Any]:
+    """Returns what the manifests of all formats say about an export.
+
+    Args:
+        trained: the `TrainedModel`.
+        module: its `TextModule`.
+        name: name of the export.
+        version: number of the version.
+        tensorflow_text: version of tensorflow_text, if the export needs it. Default None.
+    """
+    tokenizers = {"source": module.source_tokenizer, "target": module.target_tokenizer}
+    return {
+        "name": name,
+        "version": version,
+        "created_with": {
+            "keras_transformer": __version__,
+            "tensorflow": tf.__version__,
+            "keras": keras.__version__,
+            "tensorflow_text": tensorflow_text,
+        },
+        "kind": type(trained.model).__name__,
+        "model": dataclasses.asdict(trained.model.config),
+        "recipe": trained.recipe,
+        "quality": trained.quality,
+        "tokenizers": {
+            side: {"kind": each.registered_name, "size": each.vocabulary_size, "hash": each.hash}
+            for side, each in tokenizers.items()
+        },
+        "search": _described_search(module),
+        "limits": dataclasses.asdict(module.limits),
+        "ops": {"outside_core": []},
+        "xla": False,
+    }
+
+
+def described_weights(model: keras.Model, dtype: str, difference: Any) -> dict[str, Any]:
+    """Returns what a manifest says about the stored weights.
+
+    Args:
+        model: the model in memory.
+        dtype: dtype in which its weights are stored.
+        difference: how the answers differ from those with exact weights, or None.
+    """
+    parameters = sum(weight.shape.num_elements() for weight in model.weights)
+    return {"dtype": dtype, "parameters": parameters, "difference": difference}
+
+
+def _described_search(module: TextModule) -> dict[str, Any] | None:
+    """Returns the settings of a module's search for JSON, or None if it does not search."""
+    searches = getattr(module, "searches", None)
+    if searches is None:
+        return None
+    search = searches["serving_default"]
+    constraints = [
+        {"kind": type(each).__name__, **dataclasses.asdict(each)} for each in search.constraints
+    ]
+    settings = {**dataclasses.asdict(search), "constraints": constraints}
+    return {"kind": type(search).__name__, **settings}

@@ -1,6 +1,5 @@
 """The export format SavedModel, for TensorFlow in any language and TensorFlow Serving."""
 
-import dataclasses
 import importlib.metadata
 import os
 import pathlib
@@ -11,11 +10,15 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_transformer import __version__
 from keras_transformer._utils.checks import require_choice
 from keras_transformer._utils.errors import ArgumentError, UserError
 from keras_transformer.decoding import Search, SearchSettings
-from keras_transformer.export.formats.base import ExportFormat, register_export_format
+from keras_transformer.export.formats.base import (
+    ExportFormat,
+    described_export,
+    described_weights,
+    register_export_format,
+)
 from keras_transformer.export.golden import make_golden_pair, replay_golden_pairs
 from keras_transformer.export.inspection import inspect_export
 from keras_transformer.export.manifest import write_manifest
@@ -26,7 +29,6 @@ from keras_transformer.export.modules import (
     signatures_of_kind,
 )
 from keras_transformer.export.trained_model import TrainedModel
-from keras_transformer.text import Tokenizer
 
 #: Texts with which every export is tested, in addition to the model's own examples: an empty text,
 #: white space, one word, a sentence in several scripts.
@@ -94,11 +96,8 @@ class SavedModelFormat(ExportFormat):
             self.signatures = _chosen_signatures(trained.model, signatures)
         self.xla = xla
         self.portable = portable
-        self._tokenizers: dict[str, Tokenizer] = {
-            "source": trained.tokenizers.source,
-            "target": trained.tokenizers.target,
-        }
-        for tokenizer in self._tokenizers.values() if portable else ():
+        tokenizers = trained.tokenizers.source, trained.tokenizers.target
+        for tokenizer in tokenizers if portable else ():
             if tokenizer.registered_name != "bytes":
                 raise UserError(
                     "A portable export needs a tokenizer of bytes: the model was trained with a "
@@ -127,32 +126,10 @@ class SavedModelFormat(ExportFormat):
             found = ", ".join(outside_core)
             raise UserError(f"A portable export has core operations only; this one has {found}.")
         tensorflow_text = importlib.metadata.version("tensorflow-text") if outside_core else None
-        parameters = sum(weight.shape.num_elements() for weight in self.trained.model.weights)
         content = {
-            "name": name,
-            "version": version,
-            "created_with": {
-                "keras_transformer": __version__,
-                "tensorflow": tf.__version__,
-                "keras": keras.__version__,
-                "tensorflow_text": tensorflow_text,
-            },
-            "kind": type(self.trained.model).__name__,
-            "model": dataclasses.asdict(self.trained.model.config),
-            "recipe": self.trained.recipe,
-            "quality": self.trained.quality,
-            "tokenizers": {
-                side: {
-                    "kind": each.registered_name,
-                    "size": each.vocabulary_size,
-                    "hash": each.hash,
-                }
-                for side, each in self._tokenizers.items()
-            },
-            "search": _described_search(module),
-            "limits": dataclasses.asdict(module.limits),
+            **described_export(self.trained, module, name, version, tensorflow_text),
             "ops": {"outside_core": list(outside_core)},
-            "weights": {"dtype": self.weights, "parameters": parameters, "difference": difference},
+            "weights": described_weights(self.trained.model, self.weights, difference),
             "xla": self.xla,
             "golden": golden,
         }
@@ -230,19 +207,6 @@ def _difference(exact: list[dict[str, Any]], stored: list[dict[str, Any]]) -> di
         "texts_changed": int(np.sum(~is_same)),
         "largest_difference_of_scores": float(np.max(scores[is_same], initial=0.0)),
     }
-
-
-def _described_search(module: TextModule) -> dict[str, Any] | None:
-    """Returns the settings of a module's search for JSON, or None if it does not search."""
-    searches = getattr(module, "searches", None)
-    if searches is None:
-        return None
-    search = searches["serving_default"]
-    constraints = [
-        {"kind": type(each).__name__, **dataclasses.asdict(each)} for each in search.constraints
-    ]
-    settings = {**dataclasses.asdict(search), "constraints": constraints}
-    return {"kind": type(search).__name__, **settings}
 
 
 def write_warmup_requests(

@@ -115,6 +115,11 @@ class TextModule(tf.Module):
         """Returns the ids of texts, ragged `[B, None]`, at most `maximum` a row, without END."""
         return tokenizer.tokenize(self.limits.cut(texts))[:, :maximum]
 
+    def source_ids(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        """Returns the ids of source texts as the model reads them, within the limit of tokens."""
+        tokenizer = self.source_tokenizer
+        return tokenizer.with_template(tokenizer.tokenize(texts), self.limits.tokens)
+
     def with_end(self, ids: tf.RaggedTensor) -> tf.RaggedTensor:
         """Returns ragged ids with the end token after each row."""
         ends = tf.fill([ids.nrows(), 1], tf.constant(self.special_ids.end, ids.dtype))

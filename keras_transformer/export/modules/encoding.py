@@ -71,7 +71,7 @@ class EncodingModule(TextModule):
         self, text: tf.Tensor, function: Callable[[tf.Tensor], tf.Tensor], size: int
     ) -> tf.Tensor:
         """Returns what a function of padded ids `[b, T]` gives the texts, float32 `[B, size]`."""
-        ids = self.with_end(self.ids(self.source_tokenizer, text, self.limits.tokens - 1))
+        ids = self.source_ids(self.limits.cut(text))
         found = self.in_sub_batches(
             lambda part: {"floats": tf.cast(function(self.padded(part["ids"])), tf.float32)},
             {"ids": ids},

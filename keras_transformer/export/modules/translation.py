@@ -35,15 +35,16 @@ class TranslationModule(GenerationModule):
 
     def read(self, texts: tf.Tensor) -> dict[str, Any]:
         texts = self.limits.cut(texts)
-        maximum = self.limits.tokens - 1  # and the end token
-        columns = {
-            "source": self.with_end(self.source_tokenizer.tokenize(texts)[:, :maximum]),
-            "is_blank": is_blank(texts),
-        }
+        columns = {"source": self.source_ids(texts), "is_blank": is_blank(texts)}
         if self.copies_unknowns:
-            spellings = self.source_tokenizer.spellings(texts)[:, :maximum]
-            of_end: Any = tf.zeros([tf.shape(texts)[0], 1], tf.string)
-            columns["spellings"] = tf.concat([spellings, of_end], axis=1)
+            template = self.source_tokenizer.template
+            maximum = max(self.limits.tokens - template.size, 0)
+            spellings: Any = self.source_tokenizer.spellings(texts)[:, :maximum]
+            around: list[Any] = [
+                tf.zeros([tf.shape(texts)[0], len(ids)], tf.string)
+                for ids in (template.prefix, template.suffix)
+            ]
+            columns["spellings"] = tf.concat([around[0], spellings, around[1]], axis=1)
         return columns
 
     def answers(
@@ -70,11 +71,17 @@ class TranslationModule(GenerationModule):
 
     def pairs(self, source: tf.Tensor, target: tf.Tensor) -> dict[str, Any]:
         columns = self.read(source)
-        ids = self.ids(self.target_tokenizer, target, self.scored_tokens - 1)
-        labels = self.with_end(ids)
+        tokenizer = self.target_tokenizer
+        labels = tokenizer.with_template(
+            tokenizer.tokenize(self.limits.cut(target)), self.scored_tokens
+        )
+        ids = labels[:, :-1]
         # The empty translation of a blank text has the score 0, as in the search.
         counts = ~(columns["is_blank"] & (target == ""))
-        is_scored = labels.with_values(tf.gather(counts, labels.value_rowids()))
+        # Nor are forced tokens scored, such as the code of the target's language.
+        positions = tf.ragged.range(labels.row_lengths()).values
+        is_free = positions >= len(tokenizer.template.prefix)
+        is_scored = labels.with_values(tf.gather(counts, labels.value_rowids()) & is_free)
         return {**columns, "target": self.with_start(ids), "labels": labels, "is_scored": is_scored}
 
 

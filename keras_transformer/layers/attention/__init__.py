@@ -28,6 +28,7 @@ from keras_transformer.layers.attention.relative import (
     ShawAttention,
     StructuralAttention,
 )
+from keras_transformer.layers.attention.relative_bias import RelativeBiasAttention
 from keras_transformer.layers.attention.rotary import RotaryAttention
 
 __all__ = [
@@ -46,6 +47,7 @@ __all__ = [
     "LocationBasedAttention",
     "MemoryCompressedAttention",
     "RelativeAttention",
+    "RelativeBiasAttention",
     "RotaryAttention",
     "ScaledDotProductAttention",
     "ShawAttention",

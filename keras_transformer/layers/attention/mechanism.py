@@ -116,6 +116,13 @@ class AttentionMechanism(ConfiguredLayer):
     def build(self, query_shape: Shape, key_shape: Shape, value_shape: Shape) -> None:
         """Creates the weights; here there are none."""
 
+    def share_weights(self, other: "AttentionMechanism") -> None:
+        """Takes the weights that all blocks of a stack share; here there are none.
+
+        A stack calls this method before `build`. `other` is the mechanism of its first block, which
+        is this mechanism, not yet built, or another one that is built.
+        """
+
     def add_positions(
         self, query: tf.Tensor, key: tf.Tensor, offset: Integer
     ) -> tuple[tf.Tensor, tf.Tensor]:
@@ -215,8 +222,10 @@ class SoftmaxAttention(AttentionMechanism):
     """Base of the dense mechanisms: scores, a masked softmax, a weighted sum of the values.
 
     A subclass implements `compute_scores`. It may override `compute_weights`, to normalize scores
-    differently, `combine_values`, to add something to the values, and `look_up_relations`, whose
-    results `compute_scores` and `combine_values` receive as further arguments.
+    differently, `compute_biases`, to add something to the scores that depends on the other
+    arguments of the call, `combine_values`, to add something to the values, and
+    `look_up_relations`, whose results `compute_scores` and `combine_values` receive as further
+    arguments.
 
     Args: those of `AttentionMechanism`.
     """
@@ -230,6 +239,10 @@ class SoftmaxAttention(AttentionMechanism):
     def compute_scores(self, query: tf.Tensor, key: Any, query_offset: Integer) -> tf.Tensor:
         """Returns the scores `[B, H, T, S]` of queries `[B, H, T, D]` and keys `[B, H, S, D]`."""
         raise NotImplementedError(f"{type(self).__name__} must implement `compute_scores`.")
+
+    def compute_biases(self, inputs: AttentionInputs) -> tf.Tensor | None:
+        """Returns what is added to the scores, broadcastable to `[B, H, T, S]`; here None."""
+        return None
 
     def compute_weights(self, scores: tf.Tensor) -> tf.Tensor:
         """Returns the attention weights `[B, H, T, S]` of scores; masked scores are very low."""
@@ -245,6 +258,8 @@ class SoftmaxAttention(AttentionMechanism):
         query, key, offset = inputs.query, inputs.key, inputs.query_offset
         extra = self.look_up_relations(query, key, inputs.relations)
         scores = at_least_float32(self.compute_scores(query, key, offset, **extra))
+        if (biases := self.compute_biases(inputs)) is not None:
+            scores = scores + ops.cast(biases, scores.dtype)
         mask = inputs.attention_mask
         if inputs.use_causal_mask:
             is_past = relative_positions(query, key, offset) <= 0

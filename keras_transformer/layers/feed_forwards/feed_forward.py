@@ -19,30 +19,69 @@ from keras_transformer._utils.types import Shape
 from keras_transformer.layers.feed_forwards.registry import register_feed_forward
 from keras_transformer.layers.residual import Dropout
 
+
+@keras.saving.register_keras_serializable(package="keras_transformer")
+def gelu_tanh(x: Any) -> Any:
+    """Returns the approximation `0.5 x (1 + tanh(sqrt(2/π) (x + 0.044715 x³)))` of GELU.
+
+    Hendrycks & Gimpel 2016, "Gaussian Error Linear Units (GELUs)", section 2.
+    """
+    return keras.activations.gelu(x, approximate=True)
+
+
+@keras.saving.register_keras_serializable(package="keras_transformer")
+def quick_gelu(x: Any) -> Any:
+    """Returns the approximation `x sigmoid(1.702 x)` of GELU.
+
+    Hendrycks & Gimpel 2016, "Gaussian Error Linear Units (GELUs)", section 2.
+    """
+    return x * ops.sigmoid(1.702 * x)
+
+
+#: Activations by name, in addition to those of Keras.
+ACTIVATIONS: dict[str, Callable[..., Any]] = {"gelu_tanh": gelu_tanh, "quick_gelu": quick_gelu}
+
 #: Gated activations and the function of their gate (Shazeer 2020).
 GATES: dict[str, str] = {
     "glu": "sigmoid",
     "bilinear": "linear",
     "reglu": "relu",
     "geglu": "gelu",
+    "geglu_tanh": "gelu_tanh",
+    "quick_geglu": "quick_gelu",
     "swiglu": "swish",
 }
 
 
 def require_activation(name: str, value: Any) -> Any:
-    """Returns `value` if it is a gated activation or one that Keras knows by name or can call."""
-    if isinstance(value, str) and value not in GATES:
+    """Returns `value` if it is a name in `GATES` or `ACTIVATIONS`, or a Keras activation."""
+    if isinstance(value, str) and value not in {*GATES, *ACTIVATIONS}:
         try:
             keras.activations.get(value)
         except ValueError as error:
-            known = [*GATES, *(each for each in dir(keras.activations) if each[0] != "_")]
+            own = [*ACTIVATIONS, *GATES]
+            known = [*own, *(each for each in dir(keras.activations) if each[0] != "_")]
             close = difflib.get_close_matches(value, known, n=1)
-            expected = f"a Keras activation or one of {', '.join(map(repr, GATES))}"
+            expected = f"a Keras activation or one of {', '.join(map(repr, own))}"
             fix = f"Did you mean {close[0]!r}?" if close else None
             raise ArgumentError(name, expected, value, fix=fix) from error
     elif not (isinstance(value, str | dict) or callable(value)):
         raise ArgumentError(name, "the name of an activation or a function", value)
     return value
+
+
+def require_plain_activation(name: str, value: Any) -> Any:
+    """Returns `value` if it is an activation of one tensor, not a gated one."""
+    if isinstance(value, str) and value in GATES:
+        raise ArgumentError(name, "an activation that is not gated", value)
+    return require_activation(name, value)
+
+
+def get_activation(activation: Any) -> Any:
+    """Returns the function of an activation that is not gated, by name or as a function."""
+    if isinstance(activation, str) and activation in ACTIVATIONS:
+        return ACTIVATIONS[activation]
+    return keras.activations.get(activation)
 
 
 def serialize_activation(activation: Any) -> Any:
@@ -60,8 +99,9 @@ class FeedForward(ConfiguredLayer):
 
     Args:
         intermediate_dim: Integer. F, size of the inner layer.
-        activation: String or function. Any Keras activation, or gated: "glu" (sigmoid),
-            "bilinear", "reglu", "geglu" or "swiglu" (swish). Defaults to "relu".
+        activation: String or function. Any Keras activation; "gelu_tanh" or "quick_gelu", which
+            approximate GELU; or gated: "glu" (sigmoid), "bilinear", "reglu", "geglu",
+            "geglu_tanh", "quick_geglu" or "swiglu" (swish). Defaults to "relu".
         dropout: Float. Dropout rate of the inner activations. Defaults to 0.
         use_bias: Boolean. Whether the dense layers have biases. Defaults to True.
         kernel_initializer: Initializer of the kernels. Defaults to "glorot_uniform".
@@ -101,7 +141,7 @@ class FeedForward(ConfiguredLayer):
     def build(self, inputs_shape: Shape) -> None:
         hidden_dim = require_known_dim("inputs", inputs_shape)
         is_gated = isinstance(self.activation, str) and self.activation in GATES
-        activation = GATES[self.activation] if is_gated else self.activation
+        activation = get_activation(GATES[self.activation] if is_gated else self.activation)
         make, inner_dim = self._make_dense, self.intermediate_dim
         self.inner: keras.layers.Dense = make("inner", hidden_dim, inner_dim, activation)
         self.linear: keras.layers.Dense | None = None

@@ -6,6 +6,7 @@ from keras_transformer.layers.positions.position_encoding import (
     POSITION_ENCODINGS,
     PositionEncoding,
     SinePositionEncoding,
+    make_position_encoding,
     register_position_encoding,
 )
 
@@ -14,6 +15,7 @@ __all__ = [
     "PositionEmbedding",
     "PositionEncoding",
     "SinePositionEncoding",
+    "make_position_encoding",
     "register_position_encoding",
 ]
 

@@ -1,6 +1,6 @@
 """Registry and base of the position encodings, and the sinusoidal one."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import keras
@@ -8,12 +8,15 @@ import tensorflow as tf
 from keras import ops
 
 from keras_transformer._utils.checks import (
+    require_boolean,
+    require_choice,
     require_even,
     require_known_dim,
     require_positive,
     require_rank,
 )
 from keras_transformer._utils.configuration import ConfiguredLayer
+from keras_transformer._utils.errors import ArgumentError
 from keras_transformer._utils.registry import Kind, register
 from keras_transformer._utils.types import Shape
 
@@ -24,6 +27,28 @@ POSITION_ENCODINGS: dict[str, type["PositionEncoding"]] = {}
 def register_position_encoding(name: str) -> Callable[[Kind], Kind]:
     """Returns a decorator that registers a `PositionEncoding` by `name`."""
     return register(POSITION_ENCODINGS, name)
+
+
+def make_position_encoding(
+    name: str, max_length: int, options: Mapping[str, Any] | None = None, dtype: Any = None
+) -> "PositionEncoding":
+    """Returns a new position encoding by registered name.
+
+    Args:
+        name: A name in `POSITION_ENCODINGS`.
+        max_length: Number of positions, for an encoding that has a limit.
+        options: Further arguments of the encoding. Defaults to none.
+        dtype: Dtype policy of the layer.
+    """
+    kind = POSITION_ENCODINGS[require_choice("positions", name, POSITION_ENCODINGS)]
+    limit = {"max_length": max_length} if kind.has_max_length else {}
+    try:
+        return kind(name="positions", dtype=dtype, **limit, **(options or {}))
+    except (TypeError, ValueError) as error:
+        if not options:
+            raise
+        expected = f"options of the position encoding {name!r}"
+        raise ArgumentError("positions_options", expected, options, fix=f"{error}") from error
 
 
 class PositionEncoding(ConfiguredLayer):
@@ -88,6 +113,8 @@ class SinePositionEncoding(PositionEncoding):
 
     Args:
         max_wavelength: Float. Base of the wavelengths. Default 10,000, as in the paper.
+        interleaved: Boolean. Whether sines and cosines alternate, as in the paper; if not, all
+            sines precede the cosines, as in tensor2tensor and Marian. Default True.
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
@@ -100,15 +127,20 @@ class SinePositionEncoding(PositionEncoding):
     (None, None, 64)
     """
 
-    def __init__(self, max_wavelength: float = 10_000, **kwargs: Any) -> None:
+    def __init__(
+        self, max_wavelength: float = 10_000, interleaved: bool = True, **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
         self.max_wavelength: float = require_positive("max_wavelength", max_wavelength)
+        self.interleaved: bool = require_boolean("interleaved", interleaved)
 
     def build(self, inputs_shape: Shape) -> None:
         require_even("hidden_dim", require_known_dim("inputs", inputs_shape))
 
     def encode(self, positions: tf.Tensor, hidden_dim: int) -> tf.Tensor:
         angles = position_angles(positions, hidden_dim, self.max_wavelength)  # […, M/2]
+        if not self.interleaved:
+            return ops.concatenate([ops.sin(angles), ops.cos(angles)], axis=-1)  # […, M]
         pairs = ops.stack([ops.sin(angles), ops.cos(angles)], axis=-1)  # […, M/2, 2]
         return ops.reshape(pairs, (*ops.shape(pairs)[:-2], hidden_dim))  # […, M]
 

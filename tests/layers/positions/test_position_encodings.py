@@ -94,3 +94,11 @@ def test_position_embedding_beyond_max_length_raises_under_xla():
 def test_position_embedding_without_valid_max_length_raises_value_error(max_length):
     with pytest.raises(ValueError, match=r"`max_length`.*at least 1"):
         PositionEmbedding(max_length)
+
+
+def test_sines_precede_the_cosines_without_interleaving(random):
+    x = random.normal(0, 1, (1, 5, 8)).astype("float32")
+    halves = SinePositionEncoding(interleaved=False)(x) - x
+    pairs = (SinePositionEncoding()(x) - x).numpy().reshape(1, 5, 4, 2)
+    expected = np.concatenate([pairs[..., 0], pairs[..., 1]], axis=-1)
+    np.testing.assert_allclose(halves, expected, atol=1e-6)

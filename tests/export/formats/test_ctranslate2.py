@@ -1,0 +1,179 @@
+"""Exports for CTranslate2, run by CTranslate2."""
+
+import json
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from keras_transformer._utils.errors import UserError
+from keras_transformer.cli.main import main
+from keras_transformer.decoding import SearchSettings
+from keras_transformer.export import TrainedModel, export_model, verify_export
+from keras_transformer.export.formats import ctranslate2 as format_module
+from keras_transformer.export.formats.ctranslate2 import CTranslate2Format
+from keras_transformer.export.manifest import read_manifest
+from keras_transformer.inference import load
+from tests import phrases
+from tests.export.formats.models import (
+    SEARCH,
+    TEXTS,
+    log_probabilities,
+    make_language_model,
+    make_model,
+)
+
+SOURCES = [source for source, _ in phrases.make_pairs()[::9]]
+
+
+@pytest.fixture(scope="module")
+def export(phrases_run, tmp_path_factory):
+    """The export of the model that translates phrases."""
+    to = tmp_path_factory.mktemp("ctranslate2") / "phrases"
+    settings = {"search": phrases.SEARCH, "limits": phrases.LIMITS}
+    return export_model(phrases_run, to, "ctranslate2", **settings)
+
+
+def runner(directory):
+    """Returns the model of an export, as its program has it."""
+    from keras_transformer.export.runners import run_ctranslate2
+
+    return run_ctranslate2.Model(str(directory))
+
+
+@pytest.mark.parametrize(
+    ("make", "settings"),
+    [
+        (
+            make_model,
+            {
+                "normalize_first": False,
+                "normalization": "rms",
+                "activation": "swiglu",
+                "num_key_value_heads": 2,
+                "use_bias": False,
+                "epsilon": 0.01,
+                "share_embeddings": "none",
+            },
+        ),
+        (make_model, {"positions": "learned", "activation": "reglu", "num_key_value_heads": 1}),
+        (make_model, {"attention": "rotary", "attention_options": {"max_wavelength": 500.0}}),
+        (make_model, {"attention": "shaw", "activation": "glu", "share_embeddings": "target"}),
+        (make_model, {"decoder_attention": "alibi", "positions": "none", "activation": "geglu"}),
+        (make_language_model, {"attention": "alibi", "num_heads": 2, "activation": "gelu"}),
+        (
+            make_language_model,
+            {"attention": "rotary", "normalization": "rms", "num_key_value_heads": 2},
+        ),
+        (
+            make_language_model,
+            {"attention": "shaw", "normalize_first": False, "activation": "tanh"},
+        ),
+        (make_language_model, {"positions": "none", "activation": "silu", "is_packed": True}),
+    ],
+)
+def test_converted_model_gives_the_log_probabilities_of_the_model(make, settings, tmp_path):
+    trained = make(**settings)
+    writer = CTranslate2Format(trained, search=SEARCH)
+    writer.write_files(tmp_path)
+    targets = [b"a target", b"b", b"\xc3\xa4"]
+    found = runner(tmp_path).score(TEXTS, targets)
+    model = TrainedModel(writer.model, trained.tokenizers)
+    expected = log_probabilities(model, TEXTS, targets)
+    np.testing.assert_allclose(found["log_probability"], expected, rtol=1e-5)
+    assert found["tokens"] == [9, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("make", "settings", "search", "named"),
+    [
+        (make_model, {"activation": "bilinear"}, {}, "activation='bilinear'"),
+        (make_model, {"activation": "softplus"}, {}, "activation='softplus'"),
+        (make_model, {"attention": "alibi"}, {}, "attention='alibi'"),
+        (make_model, {"attention": "additive"}, {}, "attention='additive'"),
+        (make_model, {"encoder_attention": "alibi"}, {}, "encoder_attention='alibi'"),
+        (make_model, {"cross_attention": "dot_product"}, {}, "cross_attention='dot_product'"),
+        (make_model, {"attention": "rotary", "positions": "sinusoidal"}, {}, "positions="),
+        (make_model, {"copies": True}, {}, "copies=True"),
+        (make_model, {"tree_positions": "absolute"}, {}, "trees"),
+        (make_model, {}, {"repetition_penalty": 1.2}, "RepetitionPenalty"),
+        (make_model, {}, {"coverage_penalty": 0.2}, "coverage_penalty=0.2"),
+        (make_language_model, {"attention": "local"}, {}, "attention='local'"),
+    ],
+)
+def test_export_names_what_ctranslate2_cannot_express(make, settings, search, named, tmp_path):
+    trained = make(**settings)
+    with pytest.raises(UserError, match="CTranslate2 cannot express") as refusal:
+        export_model(trained, tmp_path / "x", "ctranslate2", search=SearchSettings(**search))
+    assert named in str(refusal.value)
+    assert not (tmp_path / "x").exists()
+
+
+def test_export_translates_as_the_model_in_memory(export, phrases_run):
+    expected = load(phrases_run).translate(SOURCES, beams=1)
+    model = runner(export)
+    found = model.generate([source.encode() for source in SOURCES], 1)["text"]
+    assert [text.decode() for text in found] == expected
+    with_beams = model.generate([source.encode() for source in SOURCES])["text"]
+    assert sum(a == b for a, b in zip(with_beams, found, strict=True)) > len(SOURCES) - 3
+
+
+def test_export_is_verified_by_the_command(export, capsys):
+    assert main(["verify", str(export.parent), "--json"]) == 0
+    verified = json.loads(capsys.readouterr().out)
+    assert {row["signature"] for row in verified["golden"]} == {"serving_default", "score"}
+    assert verified["golden"][0]["input"]["beams"] == 1
+    assert "ctranslate2" in verified["created_with"]
+    assert (
+        verified["bytes"]
+        == sum(path.stat().st_size for path in export.rglob("*") if path.is_file())
+        - (export / "assets.extra" / "manifest.json").stat().st_size
+    )
+    with pytest.raises(UserError, match=r"a ctranslate2 export.* `python run\.py`"):
+        load(export)
+
+
+def test_program_of_export_needs_no_tensorflow(export):
+    script = (
+        "import runpy, sys; sys.modules['tensorflow'] = sys.modules['keras_transformer'] = None;"
+        "sys.argv = [sys.argv[1]]; runpy.run_path(sys.argv[0], run_name='__main__')"
+    )
+    command = [sys.executable, "-I", "-c", script, str(export / "run.py")]
+    sources = b"zwei rote Hunde\r\n\nneun graue Fische"
+    done = subprocess.run(command, input=sources, capture_output=True, check=False)
+    assert done.stdout == b"two red dogs\n\nnine gray fish\n", done.stderr
+
+
+def test_damaged_export_is_refused(export, tmp_path):
+    copy = shutil.copytree(export, tmp_path / "copy")
+    with (copy / "model.bin").open("r+b") as file:
+        file.seek(-4, 2)
+        file.write(b"\0\0\0\0")
+    with pytest.raises(UserError, match=r"model\.bin: its content has changed"):
+        verify_export(copy)
+
+
+def test_export_with_int8_weights_is_smaller_and_verified(tmp_path):
+    trained = make_model(hidden_dim=64, intermediate_dim=128)
+    path = export_model(trained, tmp_path / "x", "ctranslate2", search=SEARCH, weights="int8")
+    weights = read_manifest(path)["weights"]
+    assert weights["dtype"] == "int8"
+    assert 0 < weights["difference"]["largest_difference_of_log_probabilities"] < 5
+    assert (path / "model.bin").stat().st_size < 1.6 * weights["parameters"]
+    assert all(row.ok for row in verify_export(path).golden)
+
+
+def test_export_with_other_answers_leaves_nothing_behind(tmp_path, monkeypatch):
+    monkeypatch.setattr(format_module, "_array", lambda weight: np.asarray(weight) * 1.01)
+    trained = make_model(num_decoder_layers=1)
+    with pytest.raises(RuntimeError, match="other answers"):
+        export_model(trained, tmp_path / "x", "ctranslate2", search=SEARCH)
+    assert not (tmp_path / "x").exists()
+
+
+def test_options_of_another_format_exit_with_2(phrases_run, tmp_path, capsys):
+    options = ["--to", str(tmp_path / "to"), "--format", "ctranslate2", "--xla"]
+    assert main(["export", str(phrases_run), *options]) == 2
+    assert "'ctranslate2' has no option --xla" in capsys.readouterr().err

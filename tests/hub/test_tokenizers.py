@@ -1,0 +1,196 @@
+"""Tokenizers of checkpoints: ids and texts equal Hugging Face's, which are stored."""
+
+import json
+import pathlib
+import shutil
+import tarfile
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_transformer._utils.errors import UserError
+from keras_transformer.hub.tokenizers import load_tokenizer
+from keras_transformer.text import SpecialIds, TokenizerPair
+from tests.fixtures.hard_strings import LITERALS, hard_strings
+
+FIXTURES = pathlib.Path(__file__).parents[1] / "fixtures" / "tokenizers"
+COUNT = 200
+STRINGS = [*hard_strings(COUNT - len(LITERALS)), *LITERALS]
+KINDS = ("marian", "m2m")
+
+
+@pytest.fixture(scope="module")
+def directories(tmp_path_factory):
+    """Returns the directory of tokenizers that `make_tokenizers.py` wrote."""
+    directory = tmp_path_factory.mktemp("tokenizers")
+    for archive in FIXTURES.glob("*.tar.xz"):
+        with tarfile.open(archive) as tar:
+            tar.extractall(directory, filter="data")
+    return directory
+
+
+@pytest.fixture(scope="module")
+def pairs(directories):
+    return {kind: load_tokenizer(directories / kind) for kind in KINDS}
+
+
+@pytest.fixture
+def copy(directories, tmp_path):
+    """Returns a function that copies the directory of a kind, and changes its settings."""
+
+    def copy(kind, name="tokenizer_config.json", **changes):
+        directory = tmp_path / kind
+        shutil.copytree(directories / kind, directory, dirs_exist_ok=True)
+        if changes:
+            path = directory / name
+            path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+        return directory
+
+    return copy
+
+
+def expected(directories, kind):
+    return json.loads((directories / kind / "expected.json").read_text())
+
+
+def full_ids(tokenizer, strings):
+    return tokenizer.with_template(tokenizer.tokenize(strings)).to_list()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_ids_equal_those_of_hugging_face(pairs, directories, kind):
+    ids, wanted = full_ids(pairs[kind].source, STRINGS), expected(directories, kind)["ids"]
+    different = [string for string, a, b in zip(STRINGS, ids, wanted, strict=True) if a != b]
+    # A special token in a text is text for us, and the special token for Hugging Face.
+    assert set(different) <= set(LITERALS)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_texts_equal_those_of_hugging_face(pairs, directories, kind):
+    wanted = expected(directories, kind)
+    texts = pairs[kind].source.detokenize(tf.ragged.constant(wanted["ids"])).numpy()
+    assert [text.decode() for text in texts] == wanted["texts"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_special_tokens_in_a_text_stay_text(pairs, kind):
+    for tokenizer in (pairs[kind].source, pairs[kind].target):
+        special = tokenizer.special_ids
+        controls = {special.padding, special.start, special.end, *tokenizer.template.ids}
+        texts = [text for text in LITERALS if not text.startswith(">>")]
+        assert not np.isin(tokenizer.tokenize(texts).values, list(controls)).any()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_saved_tokenizers_give_the_same_ids(pairs, kind, tmp_path):
+    pairs[kind].save(tmp_path / "tokenizers")
+    loaded = TokenizerPair.load(tmp_path / "tokenizers")
+    for before, after in ((pairs[kind].source, loaded.source), (pairs[kind].target, loaded.target)):
+        assert (before.hash, before.template) == (after.hash, after.template)
+        assert full_ids(before, STRINGS[:50]) == full_ids(after, STRINGS[:50])
+
+
+def test_special_ids_of_marian_are_those_of_its_config(pairs):
+    padding = pairs["marian"].source.vocabulary_size - 1
+    special_ids = SpecialIds(padding=padding, unknown=1, start=padding, end=0)
+    assert pairs["marian"].special_ids == special_ids
+
+
+def test_sides_of_marian_have_their_own_model_and_one_vocabulary(pairs):
+    source, target = pairs["marian"].source, pairs["marian"].target
+    assert source.vocabulary() == target.vocabulary()
+    assert source.hash != target.hash
+
+
+def test_text_of_marian_may_begin_with_a_language(pairs):
+    tokenizer = pairs["marian"].source
+    label = tokenizer.vocabulary().index(">>fra<<")
+    with_code, without, unknown = tokenizer.tokenize(
+        [">>fra<< the house", " the house", ">>xyz<< the house"]
+    ).to_list()
+    assert with_code == [label, *without]
+    assert unknown == [tokenizer.special_ids.unknown, *without]
+
+
+def test_target_language_of_marian_is_part_of_its_template(directories):
+    tokenizer = load_tokenizer(directories / "marian", target_language="fra").source
+    label = tokenizer.vocabulary().index(">>fra<<")
+    assert full_ids(tokenizer, [""]) == [[label, tokenizer.special_ids.end]]
+
+
+def test_languages_of_m2m_come_before_source_and_target(directories):
+    pair = load_tokenizer(directories / "m2m", source_language="de", target_language="fr")
+    labels = pair.source.vocabulary()
+    assert full_ids(pair.source, [""]) == [[labels.index("__de__"), 2]]
+    assert pair.target.template.prefix == (labels.index("__fr__"),)
+
+
+def test_vocabulary_has_the_size_of_the_config(pairs):
+    assert pairs["m2m"].source.vocabulary()[-1].startswith("<unused")
+
+
+def test_cut_text_keeps_the_template(pairs):
+    tokenizer = pairs["m2m"].source
+    ids = tokenizer.tokenize(["the house of the friends", ""])
+    (prefix,), (suffix,) = tokenizer.template.prefix, tokenizer.template.suffix
+    cut = tokenizer.with_template(ids, 5).to_list()
+    assert cut == [[prefix, *ids[0].numpy()[:3], suffix], [prefix, suffix]]
+
+
+@pytest.mark.parametrize("language", ["xx", "", "</s>"])
+def test_unknown_language_is_refused(directories, language):
+    with pytest.raises(UserError, match=f"__{language}__"):
+        load_tokenizer(directories / "m2m", source_language=language)
+
+
+def test_unknown_setting_is_refused_by_name(copy):
+    with pytest.raises(UserError, match=r"tokenizer_config.json.*'lowercases'"):
+        load_tokenizer(copy("marian", lowercases=True))
+
+
+def test_setting_that_changes_ids_is_refused_by_name(copy):
+    with pytest.raises(UserError, match=r"'enable_sampling'.*'sp_model_kwargs'"):
+        load_tokenizer(copy("marian", sp_model_kwargs={"enable_sampling": True}))
+
+
+@pytest.mark.parametrize(
+    ("content", "facts"),
+    [
+        (b"", "not valid JSON"),
+        (b"[]", "object"),
+        (b"{}", "tokens to ids"),
+        (b'{"a": "x"}', "tokens to ids"),
+        (b'{"a": 1, "b": 1}', "same id"),
+        (b'{"a": 9999999999}', "tokens to ids"),
+        (b'{"a": -1}', "tokens to ids"),
+        (b'{"a": true}', "tokens to ids"),
+        (b'{"a": 1, "a": 2}', "twice"),
+        (b"[" * 100_000, "nested too deeply"),
+    ],
+)
+def test_hostile_vocabulary_is_refused(copy, content, facts):
+    directory = copy("marian")
+    (directory / "vocab.json").write_bytes(content)
+    with pytest.raises(UserError, match=facts) as error:
+        load_tokenizer(directory)
+    assert "vocab.json" in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_link_out_of_the_directory_is_refused(copy, tmp_path):
+    directory = copy("marian")
+    (directory / "source.spm").rename(tmp_path / "elsewhere")
+    (directory / "source.spm").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(UserError, match="symbolic link"):
+        load_tokenizer(directory)
+
+
+def test_directory_without_tokenizer_is_refused(tmp_path):
+    with pytest.raises(UserError, match="no tokenizer"):
+        load_tokenizer(tmp_path)
+
+
+def test_ids_beyond_the_size_of_the_config_are_refused(copy):
+    with pytest.raises(UserError, match=r"config.json.*100"):
+        load_tokenizer(copy("marian", "config.json", vocab_size=100))
