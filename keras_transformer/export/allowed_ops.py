@@ -111,6 +111,7 @@ _ANY = r"[\s\S]*"
 _NAME = r"[\w./:>@-]*"
 #: Patterns of the texts that attributes may have, by operation. All other texts must be empty.
 TEXTS: Mapping[str, Mapping[str, str]] = {
+    "BiasAdd": {"data_format": "NHWC"},
     "Einsum": {"equation": "[a-zA-Z.,]+->[a-zA-Z.]*"},
     "NormalizeUTF8": {"normalization_form": "NFC"},
     "RaggedTensorToTensor": {"row_partition_types": "FIRST_DIM_SIZE|ROW_SPLITS|VALUE_ROWIDS"},

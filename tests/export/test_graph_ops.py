@@ -152,16 +152,13 @@ def test_check_ops_refuses_a_table_from_a_file(tmp_path):
     assert "InitializeTableFromTextFileV2" in refusal_of(meta_graph)
 
 
-def test_check_ops_allows_a_table_from_the_graph(tmp_path):
+def test_check_ops_refuses_tables_which_no_export_has(tmp_path):
     initializer = tf.lookup.KeyValueTensorInitializer(["eins"], tf.constant([1], tf.int64))
     module = tf.Module()
     module.table = tf.lookup.StaticHashTable(initializer, -1)
-    module.more = tf.lookup.experimental.MutableHashTable(tf.string, tf.int64, -1)
-    module.serve = tf.function(
-        lambda text: module.table.lookup(text) + module.more.lookup(text), input_signature=[TEXTS]
-    )
+    module.serve = tf.function(module.table.lookup, input_signature=[TEXTS])
     meta_graph = read_meta_graph(save_module(module, tmp_path / "1", module.serve))
-    assert "HashTableV2" in check_ops(tmp_path, meta_graph).ops
+    assert "LookupTableFindV2" in refusal_of(meta_graph)
 
 
 def in_branch(text):
