@@ -21,6 +21,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("directory", metavar="DIR", help="a directory with config.json and model.safetensors")
     add("--to", required=True, metavar="RUN", help="the run directory, such as runs/NAME")
+    for side in ("source", "target"):
+        code = f"code of the {side}'s language, such as eng_Latn, for a multilingual model"
+        add(f"--{side}-language", metavar="CODE", help=f"{code} (default: that of the files)")
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -33,7 +36,12 @@ def import_pretrained(arguments: argparse.Namespace) -> None:
     from keras_transformer.hub import import_model
 
     with named_file_errors(arguments.to, remedy="Fix the cause and import again."):
-        path = import_model(arguments.directory, arguments.to)
+        path = import_model(
+            arguments.directory,
+            arguments.to,
+            source_language=arguments.source_language,
+            target_language=arguments.target_language,
+        )
     name = shown(str(path))
     print(f"Imported: {name}")
     print(f"Next: keras-transformer translate {name} < FILE")

@@ -34,6 +34,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("directory", metavar="DIR", nargs="?", help=models)
     add = parser.add_argument
     add("--config", metavar="FILE", help="models, in the text format of TensorFlow Serving")
+    key = "serve only versions that one of the public keys in FILE has signed; see `sign`"
+    add("--key", metavar="FILE", help=key)
     add("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
     add("--port", type=int, metavar="N", default=8501, help="of REST (default: %(default)s)")
     grpc = "of gRPC (default: %(default)s; -1: no gRPC)"
@@ -74,7 +76,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int | None:
     if (arguments.directory is None) == (arguments.config is None):
         raise UserError("Give either the directory DIR or a --config.")
-    for name in ("tls_certificate", "tls_key", "api_key_file", "config"):
+    for name in ("tls_certificate", "tls_key", "api_key_file", "key", "config"):
         path = getattr(arguments, name)
         if path is not None and not os.path.isfile(path):
             raise UserError("no such file.", where=path)
@@ -116,6 +118,7 @@ def serve(arguments: argparse.Namespace) -> None:
         poll_seconds=arguments.poll_seconds,
         drain_seconds=arguments.drain_seconds,
         limits=limits,
+        key=arguments.key,
         api_key=_api_key(arguments.api_key_file),
         tls_certificate=arguments.tls_certificate,
         tls_key=arguments.tls_key,
@@ -146,7 +149,13 @@ def _log_to_standard_error() -> None:
 
     handler = Handler()
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-    for name, level in (("keras_transformer.serving", logging.INFO), ("uvicorn", logging.ERROR)):
+    levels = {
+        "keras_transformer.serving": logging.INFO,
+        "uvicorn": logging.ERROR,
+        # It would print a traceback for each call whose bytes are no message.
+        "grpc._cython.cygrpc": logging.CRITICAL,
+    }
+    for name, level in levels.items():
         logger = logging.getLogger(name)
         logger.addHandler(handler)
         logger.setLevel(level)

@@ -2,13 +2,13 @@
 
 import abc
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from keras_transformer._utils.errors import UserError
 from keras_transformer._utils.registry import Kind, import_members, register
 from keras_transformer._utils.types import Path
-from keras_transformer.hub.checkpoint import CONFIG, Checkpoint
+from keras_transformer.hub.checkpoint import CONFIG, Checkpoint, StoredTensor
 from keras_transformer.hub.reading import ConfigReader, WeightLoader
 from keras_transformer.models.base import ConfiguredModel
 from keras_transformer.text import SpecialIds
@@ -30,14 +30,15 @@ class Family(abc.ABC):
     be harmless. Every tensor must be used, and every weight of our model must be set.
 
     Args:
-        config: The `ConfigReader` of the checkpoint.
+        tensors: The `StoredTensor`s of the checkpoint by name.
 
     Example:
 
     ```python
     @register_family("morse")
     class MorseFamily(Family):
-        model_class = LanguageModel
+        def model_class(self, config):
+            return LanguageModel
 
         def settings(self, config):
             return {"hidden_dim": config.integer("d_model"), …}
@@ -57,6 +58,9 @@ class Family(abc.ABC):
     prefixes: ClassVar[tuple[str, ...]] = ()
     #: Further keys of the config that never change what these models compute.
     harmless: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, tensors: Mapping[str, StoredTensor]) -> None:
+        self.tensors: Mapping[str, StoredTensor] = tensors
 
     @abc.abstractmethod
     def model_class(self, config: ConfigReader) -> type[ConfiguredModel]:
@@ -88,7 +92,7 @@ def find_family(checkpoint: Checkpoint) -> Family:
             f"the model type {name!r} is not supported; supported are {known}.",
             where=checkpoint.directory / CONFIG,
         )
-    return FAMILIES[name]()
+    return FAMILIES[name](checkpoint.tensors)
 
 
 def load_model(

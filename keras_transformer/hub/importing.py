@@ -1,6 +1,5 @@
 """Pretrained models as trained models of this package: loaded, or stored as a run directory."""
 
-import importlib
 import json
 import os
 import pathlib
@@ -17,6 +16,7 @@ from keras_transformer.export.versions import require_loadable
 from keras_transformer.hub.checkpoint import CONFIG, Checkpoint
 from keras_transformer.hub.family import load_model
 from keras_transformer.hub.generation import search_of
+from keras_transformer.hub.tokenizers import load_tokenizer
 from keras_transformer.inference import TextModel
 from keras_transformer.text import TokenizerPair
 
@@ -24,7 +24,13 @@ from keras_transformer.text import TokenizerPair
 IMPORT = "import.json"
 
 
-def load_pretrained(directory: Path, dtype: Any = None) -> TextModel:
+def load_pretrained(
+    directory: Path,
+    *,
+    source_language: str | None = None,
+    target_language: str | None = None,
+    dtype: Any = None,
+) -> TextModel:
     """Returns a pretrained model, as Hugging Face stores it, from strings to strings.
 
     Only `safetensors` and JSON are read, and nothing is downloaded. A directory that this package
@@ -32,6 +38,9 @@ def load_pretrained(directory: Path, dtype: Any = None) -> TextModel:
 
     Args:
         directory: Directory with `config.json`, `model.safetensors` and the tokenizer's files.
+        source_language: Code of the source's language, such as "eng_Latn", for a multilingual
+            model. Default: that of the files.
+        target_language: Code of the target's language. Default: that of the files.
         dtype: Dtype policy of the model, such as "bfloat16". Default: Keras' global one.
 
     Example:
@@ -41,20 +50,18 @@ def load_pretrained(directory: Path, dtype: Any = None) -> TextModel:
     model.translate("Hello, world!")
     ```
     """
-    return TextModel.of(read_pretrained(directory, dtype), name=os.fspath(directory))
+    languages = (source_language, target_language)
+    trained = read_pretrained(Checkpoint.open(directory), *languages, dtype=dtype)
+    return TextModel.of(trained, name=os.fspath(directory))
 
 
-def read_pretrained(directory: Path, dtype: Any = None) -> TrainedModel:
-    """Returns a pretrained model as a `TrainedModel`, which can be saved, trained and exported.
-
-    Args:
-        directory: Directory of the checkpoint.
-        dtype: Dtype policy of the model. Default: Keras' global one.
-    """
-    return _read(Checkpoint.open(directory), dtype)
-
-
-def import_model(directory: Path, to: Path) -> pathlib.Path:
+def import_model(
+    directory: Path,
+    to: Path,
+    *,
+    source_language: str | None = None,
+    target_language: str | None = None,
+) -> pathlib.Path:
     """Writes a pretrained model as a run directory, and returns its path.
 
     All commands take the run directory as that of a training: `translate`, `evaluate`, `export` and
@@ -63,6 +70,8 @@ def import_model(directory: Path, to: Path) -> pathlib.Path:
     Args:
         directory: Directory of the checkpoint.
         to: Run directory, which must not exist.
+        source_language: See `load_pretrained`.
+        target_language: See `load_pretrained`.
 
     Example:
 
@@ -75,7 +84,7 @@ def import_model(directory: Path, to: Path) -> pathlib.Path:
     if run.is_symlink() or (run.exists() and (not run.is_dir() or any(run.iterdir()))):
         raise UserError("exists already.", where=run, fix="Choose another directory with --to.")
     checkpoint = Checkpoint.open(directory)
-    trained = _read(checkpoint, None)
+    trained = read_pretrained(checkpoint, source_language, target_language)
     with atomic_directory(run) as temporary:
         trained.save(temporary)
         manifest = RunManifest.new(temporary)
@@ -84,15 +93,31 @@ def import_model(directory: Path, to: Path) -> pathlib.Path:
     return run
 
 
-def _read(checkpoint: Checkpoint, dtype: Any) -> TrainedModel:
-    load_tokenizer = importlib.import_module("keras_transformer.hub.tokenizers").load_tokenizer
-    tokenizers = TokenizerPair.of(load_tokenizer(checkpoint.directory, checkpoint.config))
+def read_pretrained(
+    checkpoint: Checkpoint,
+    source_language: str | None = None,
+    target_language: str | None = None,
+    dtype: Any = None,
+) -> TrainedModel:
+    """Returns a pretrained model as a `TrainedModel`, which can be saved, trained and exported.
+
+    Args:
+        checkpoint: The `Checkpoint`.
+        source_language: See `load_pretrained`.
+        target_language: See `load_pretrained`.
+        dtype: Dtype policy of the model. Default: Keras' global one.
+    """
+    path, config = checkpoint.directory, checkpoint.config
+    tokenizers = TokenizerPair.of(load_tokenizer(path, config, source_language, target_language))
     model = load_model(checkpoint, tokenizers.special_ids, dtype)
     recipe = None
     if hasattr(model, "step"):
         search = search_of(checkpoint, tokenizers.special_ids)
+        prefix = tokenizers.target.template.prefix
+        if hasattr(model, "encode") and prefix:  # such as the code of another language
+            search["forced_first_id"] = prefix[0]
         recipe = {"evaluation": {"search": search}}
-    labels = checkpoint.config.get("id2label") if getattr(model.config, "num_classes", 0) else None
+    labels = config.get("id2label") if getattr(model.config, "num_classes", None) else None
     return TrainedModel(model, tokenizers, recipe=recipe, labels=_labels(labels))
 
 

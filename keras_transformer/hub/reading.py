@@ -236,18 +236,19 @@ class WeightLoader:
         if getattr(layer, "beta", None) is not None:
             self.assign(layer.beta, f"{name}.bias")
 
-    def same(self, name: str, values: Any) -> None:
+    def same(self, name: str, values: Any, tolerance: float = 1e-5) -> None:
         """Checks a tensor that must equal others, such as a tied output layer, if it is stored.
 
         Args:
             name: Name of the tensor.
             values: The expected values: an array or a variable of the model.
+            tolerance: Largest difference. Default 1e-5.
         """
         stored = self.find(name)
         if stored is None or stored not in self._unused:
             return
         found, expected = self.read(name), np.asarray(values)
-        if found.shape != expected.shape or not np.allclose(found, expected, rtol=0, atol=1e-5):
+        if found.shape != expected.shape or not np.allclose(found, expected, 0, tolerance):
             raise UserError(
                 f"the tensor {stored!r} is not what the config says: it must equal others that it "
                 "is tied to, or that are computed.",

@@ -13,8 +13,12 @@ from keras_transformer.hub.sentencepiece_files import (
     sentencepiece_tokenizer,
     tokens_of_model,
     tokens_of_vocabulary,
+    with_added,
 )
 from keras_transformer.hub.tokenizer_files import TokenizerFiles
+from keras_transformer.hub.tokenizer_json import JsonParts
+from keras_transformer.hub.wordpiece_files import VOCABULARY, bert_options, wordpiece_numbers
+from keras_transformer.text.bert_tokenizer import BertTokenizer
 from keras_transformer.text.special_ids import SpecialIds
 from keras_transformer.text.template import Template
 from keras_transformer.text.tokenizer_pair import TokenizerPair
@@ -72,13 +76,16 @@ def _load(files: TokenizerFiles, source: str | None, target: str | None) -> Toke
         return _marian(files, source, target)
     if files.has(*M2M_FILES):
         return _from_model(files, M2M_FILES[0], tokens_of_vocabulary(files), source, target)
+    kind = JsonParts(files).model.get("type") if files.tokenizer is not None else None
+    if kind == "WordPiece" or (kind is None and files.has(VOCABULARY)):
+        return _bert(files)
     for name in MODEL_FILES:
         if files.has(name):
             return _from_model(files, name, None, source, target)
     raise UserError(
         "no tokenizer here that can be read.",
         fix="Give a directory with source.spm, target.spm and vocab.json, or with one of "
-        f"{', '.join(MODEL_FILES)}.",
+        f"{VOCABULARY}, {', '.join(MODEL_FILES)}.",
     )
 
 
@@ -126,6 +133,33 @@ def _from_model(
                 files, model, tokens, special_ids, each, looks_up=looks_up, clean_up=clean_up
             )
             for each in templates
+        )
+    )
+
+
+def _bert(files: TokenizerFiles) -> TokenizerPair:
+    tokens = with_added(files, wordpiece_numbers(files))
+    special_ids = find_special_ids(files, tokens)
+    template = JsonParts(files).template(tokens) if files.tokenizer is not None else None
+    if template is None:
+        template = Template((special_ids.start,), (special_ids.end,))
+    roles = ("unk", "sep", "pad", "cls", "mask")
+    special = {files.token(f"{role}_token") or f"[{role.upper()}]" for role in roles}
+    special |= {*files.more_special_tokens}
+    controls = {number for number, token in enumerate(tokens) if token in special}
+    for number, added in files.added.items():
+        if not added.is_special:
+            problem = f"adds the token {added.content!r} to those of the text."
+            raise files.refuse(problem, "tokenizer_config.json")
+        controls.add(number)
+    return TokenizerPair(
+        BertTokenizer(
+            tokens,
+            special_ids,
+            template,
+            controls=sorted(controls),
+            clean_up=files.flag("clean_up_tokenization_spaces", False),
+            **bert_options(files),
         )
     )
 

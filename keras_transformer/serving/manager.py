@@ -2,16 +2,17 @@
 
 import asyncio
 import collections
+import contextlib
 import dataclasses
 import logging
 import math
 import os
 import pathlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from keras_transformer._utils.errors import UserError
-from keras_transformer.export.verification import check_export
+from keras_transformer.export.verification import checked_copy
 from keras_transformer.export.versions import numbered_versions
 from keras_transformer.serving.batcher import Batcher
 from keras_transformer.serving.errors import Code, RequestError
@@ -41,6 +42,9 @@ class Version:
         loaded: what the workers have loaded, while it is available.
         manifest: its manifest, while it is available.
         in_flight: number of requests that use it.
+        fingerprint: the files that were there when it was loaded.
+        idle: set when no request uses it any more.
+        files: context of the checked copy of its files.
     """
 
     model: str
@@ -53,6 +57,7 @@ class Version:
     in_flight: int = 0
     fingerprint: object = None
     idle: asyncio.Event = dataclasses.field(default_factory=asyncio.Event)
+    files: contextlib.AsyncExitStack = dataclasses.field(default_factory=contextlib.AsyncExitStack)
 
     @property
     def signatures(self) -> Mapping[str, ServedSignature]:
@@ -84,7 +89,7 @@ class Model:
 class ModelManager:
     """Serves the versions of models, and follows changes of their directories.
 
-    A new version is verified (`check_export`), loaded and warmed up while the old one answers. Then
+    A new version is verified (`checked_copy`), loaded and warmed up while the old one answers. Then
     requests go to the new one, and the old one is unloaded after its last answer. A version that
     cannot be loaded replaces nothing; its status has the error, and it is tried again when its
     files change.
@@ -93,8 +98,7 @@ class ModelManager:
         sources: the models.
         workers: the `Workers`.
         batcher: the `Batcher` of these workers.
-        verify: function that checks a version directory and returns its manifest. Default:
-            `check_export`.
+        key: file with public keys, one of which must have signed each version. Default None, any.
     """
 
     def __init__(
@@ -102,12 +106,12 @@ class ModelManager:
         sources: Sequence[ModelSource],
         workers: Workers,
         batcher: Batcher,
-        verify: Callable[[pathlib.Path], Mapping[str, Any]] | None = None,
+        key: str | os.PathLike[str] | None = None,
     ) -> None:
         self.models: dict[str, Model] = {source.name: Model(source) for source in sources}
         self.workers = workers
         self.batcher = batcher
-        self._verify = verify or verified_manifest
+        self.key = key
         self._unloading: set[asyncio.Task[None]] = set()
         self._warned: set[str] = set()
 
@@ -175,6 +179,12 @@ class ModelManager:
             if not version.in_flight:
                 version.idle.set()
 
+    async def close(self) -> None:
+        """Removes the copies of files of all versions."""
+        for model in self.models.values():
+            for version in model.versions.values():
+                await version.files.aclose()
+
     async def watch(self, seconds: float) -> None:
         """Follows changes of the directories until it is cancelled.
 
@@ -214,9 +224,9 @@ class ModelManager:
             await self._load(model, number, *found[number])
             if model.versions[number].error:
                 del usable[number]
-        wanted = model.source.wanted([each.number for each in model.available])
+        wanted = model.source.wanted(list(usable))
         for version in model.available:
-            if version.number not in wanted or version.number not in found:
+            if version.number not in wanted:
                 self._retire(version)
         ended = [each for each in model.versions.values() if each.state == "END"]
         gone = [each for each in ended if each.number not in found]
@@ -249,14 +259,19 @@ class ModelManager:
         model.versions[number] = version
         version.state = "LOADING"
         try:
-            version.manifest = await asyncio.to_thread(self._verify, directory)
-            version.loaded = await self.workers.load(directory)
-        except asyncio.CancelledError:
+            context = checked_copy(directory, key=self.key)
+            checked = await asyncio.to_thread(context.__enter__)
+            version.files.push_async_callback(_leave, context)
+            version.manifest = checked.verification.manifest
+            version.loaded = await self.workers.load(checked.directory)
+            if not self.workers.need_files:
+                await version.files.aclose()
+        except BaseException as error:
             version.state = "END"
-            raise
-        except Exception as error:
+            await version.files.aclose()
+            if not isinstance(error, Exception):  # cancelled
+                raise
             version.error = _load_error(error)
-            version.state = "END"
             LOG.error("%s", version.error.message)
             return
         version.state = "AVAILABLE"
@@ -279,13 +294,14 @@ class ModelManager:
         if loaded is not None:
             self.batcher.forget(loaded)
             await self.workers.unload(loaded)
+        await version.files.aclose()
         version.state = "END"
         LOG.info("%s version %d is unloaded", version.model, version.number)
 
 
-def verified_manifest(directory: pathlib.Path) -> Mapping[str, Any]:
-    """Returns the manifest of an export that passes `check_export`."""
-    return check_export(directory).manifest
+async def _leave(context: contextlib.AbstractContextManager[object]) -> None:
+    """Ends a context, in a thread as it accesses files."""
+    await asyncio.to_thread(context.__exit__, None, None, None)
 
 
 def _load_error(error: Exception) -> RequestError:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from keras_transformer._utils.errors import UserError
 from keras_transformer.export.saved_model_file import SAVED_MODEL
-from keras_transformer.export.versions import numbered_versions
+from keras_transformer.export.versions import numbered_versions, resolve_version
 
 _NO_VERSIONS = "Export a model with `keras-transformer export`, or give its directory."
 
@@ -51,7 +51,7 @@ def find_models(directory: str | os.PathLike[str]) -> list[ModelSource]:
     """
     path = pathlib.Path(os.path.abspath(directory))
     if not path.is_dir():
-        raise UserError("no such directory.", where=directory, fix=_NO_VERSIONS)
+        resolve_version(directory)  # says what it is instead
     if (path / SAVED_MODEL).exists():
         if not path.name.isascii() or not path.name.isdecimal():
             problem = "is an export, but its name is not a version number."

@@ -87,7 +87,8 @@ class Server:
             stack.callback(workers.close)
             rows = settings.max_batch_rows, settings.max_waiting_rows
             batcher = Batcher(workers, *rows, self.metrics)
-            self.manager = ModelManager(self._sources, workers, batcher)
+            self.manager = ModelManager(self._sources, workers, batcher, settings.key)
+            stack.push_async_callback(self.manager.close)
             self._add_gauges(batcher)
             self.app = RestApp(
                 self.manager, self.metrics, settings.limits, settings.api_key, access_log

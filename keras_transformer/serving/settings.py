@@ -61,6 +61,7 @@ class ServerSettings:
         drain_seconds: time for the requests that are being answered when the server stops. Default
             30.
         limits: the `RequestLimits`.
+        key: file with public keys, one of which must have signed each version. Default None, any.
         api_key: key that requests must send; None for no key.
         tls_certificate, tls_key: PEM files of the certificate chain and of its private key; None
             for connections without TLS.
@@ -78,6 +79,7 @@ class ServerSettings:
     poll_seconds: float = 1.0
     drain_seconds: float = 30.0
     limits: RequestLimits = RequestLimits()
+    key: str | None = None
     api_key: str | None = dataclasses.field(default=None, repr=False)
     tls_certificate: str | None = None
     tls_key: str | None = None

@@ -38,7 +38,12 @@ class Workers(abc.ABC):
 
     Args:
         count: number of workers.
+
+    Attributes:
+        need_files: whether the files of a version are needed as long as it is loaded.
     """
+
+    need_files = False
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -120,6 +125,8 @@ class ProcessWorkers(Workers):
     Neither the parsing of requests nor the loading of a model competes with them for Python's
     global lock. A worker that dies is replaced; its batch is answered with UNAVAILABLE.
     """
+
+    need_files = True  # for the worker that replaces one
 
     def __init__(self, count: int) -> None:
         super().__init__(count)

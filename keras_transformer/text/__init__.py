@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from keras_transformer._utils.lazy import import_lazily
 
 if TYPE_CHECKING:
+    from keras_transformer.text.bert_tokenizer import BertTokenizer
     from keras_transformer.text.bytes_tokenizer import ByteTokenizer
     from keras_transformer.text.learning import check_learning, learn_tokenizer
     from keras_transformer.text.pretrained_sentencepiece_tokenizer import (
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 import_lazily(
     __name__,
     {
+        "bert_tokenizer": "BertTokenizer",
         "bytes_tokenizer": "ByteTokenizer",
         "learning": "check_learning learn_tokenizer",
         "pretrained_sentencepiece_tokenizer": "PretrainedSentencePieceTokenizer",
@@ -36,6 +38,7 @@ import_lazily(
 
 __all__ = [
     "NO_HEAD",
+    "BertTokenizer",
     "ByteTokenizer",
     "PretrainedSentencePieceTokenizer",
     "SentencePieceTokenizer",

@@ -34,15 +34,22 @@ _MAX_NODES, _NODES_AT_ONCE = 1 << 20, 4096
 
 
 def parse_model(content: bytes) -> Any:
-    """Returns a model as a protocol buffer, if C++ code can read it safely.
+    """Returns a model as a protocol buffer, if it is safe and has no settings of rare kinds.
 
     Args:
         content: Bytes of a file such as `source.spm` or `tokenizer.model`.
     """
-    if problem := find_unsafe_part(content):
+    problem, model = find_unsafe_part(content), _pb2().ModelProto()
+    if problem is None:
+        model = model.FromString(content)
+        if model.trainer_spec.treat_whitespace_as_suffix:
+            problem = "it writes spaces after words"
+        elif model.denormalizer_spec.precompiled_charsmap:
+            problem = "it has a table for the output text"
+    if problem is not None:
         fix = "Give a file that the SentencePiece library wrote."
         raise UserError(f"not a SentencePiece model that can be used: {problem}.", fix=fix)
-    return _pb2().ModelProto.FromString(content)
+    return model
 
 
 def find_unsafe_part(content: bytes) -> str | None:
@@ -60,8 +67,6 @@ def find_unsafe_part(content: bytes) -> str | None:
     trainer = model.trainer_spec
     if trainer.model_type not in (trainer.UNIGRAM, trainer.BPE):
         return "it is neither unigram nor BPE"
-    if trainer.treat_whitespace_as_suffix:
-        return "it writes spaces after words"
     if model.denormalizer_spec.precompiled_charsmap:
         return "it has a table for the output text"
     return _find_wrong_piece(model) or _find_wrong_table(model.normalizer_spec.precompiled_charsmap)

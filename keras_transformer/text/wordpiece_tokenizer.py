@@ -8,7 +8,7 @@ import pathlib
 import re
 import unicodedata
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import tensorflow as tf
@@ -81,26 +81,17 @@ class WordPieceTokenizer(Tokenizer, registered_name="wordpiece"):
     def __init__(
         self, pieces: Iterable[str], lowercase: bool = False, special_ids: SpecialIds | None = None
     ) -> None:
-        import tensorflow_text
-
         self._pieces = _check_pieces(tuple(pieces), "`pieces`")
         self._lowercase = require_boolean("lowercase", lowercase)
         super().__init__(self._pieces, special_ids)
-        names = [_SPECIAL.format(number) for number in range(self.vocabulary_size)]
+        names: list[str | None] = [None] * self.vocabulary_size
         texts = [""] * self.vocabulary_size
         for number, piece in zip(self.piece_ids, self._pieces, strict=True):
             text, is_inside = piece.removeprefix(CONTINUATION), piece.startswith(CONTINUATION)
-            names[number] = _INSIDE + text if is_inside else piece
+            names[number] = piece
             texts[number] = text if is_inside else " " + piece
         with tf.init_scope():
-            self._matcher: Any = tensorflow_text.FastWordpieceTokenizer(
-                names,
-                suffix_indicator=_INSIDE,
-                max_bytes_per_word=2**31 - 1,  # no limit
-                token_out_type=tf.int32,
-                unknown_token=_SPECIAL.format(self.special_ids.unknown),
-                no_pretokenization=True,
-            )
+            self._matcher: Any = make_matcher(names, self.special_ids.unknown)
             self._texts = tf.constant(texts)  # [V], empty for special ids
 
     @classmethod
@@ -198,6 +189,30 @@ class WordPieceTokenizer(Tokenizer, registered_name="wordpiece"):
         counts = {word.decode(): count for word, count in words.items()}
         pieces = learn_pieces(counts, size - len(special_ids.ids), report)
         return cls(pieces, lowercase, special_ids)
+
+
+def make_matcher(pieces: Sequence[str | None], unknown: int) -> Any:
+    """Returns the operation of tensorflow-text that splits words into pieces.
+
+    Args:
+        pieces: Piece of each id, those inside a word with "##"; None for ids that no word has.
+        unknown: Id of words that cannot be split.
+    """
+    import tensorflow_text
+
+    names = [_SPECIAL.format(number) for number in range(len(pieces))]
+    for number, piece in enumerate(pieces):
+        if piece is not None:
+            text = piece.removeprefix(CONTINUATION)
+            names[number] = piece if text == piece else _INSIDE + text
+    return tensorflow_text.FastWordpieceTokenizer(
+        names,
+        suffix_indicator=_INSIDE,
+        max_bytes_per_word=2**31 - 1,  # no limit
+        token_out_type=tf.int32,
+        unknown_token=_SPECIAL.format(unknown),
+        no_pretokenization=True,
+    )
 
 
 def split_words(strings: Strings, lowercase: bool) -> tf.RaggedTensor:

@@ -17,7 +17,7 @@ from tests.fixtures.hard_strings import LITERALS, hard_strings
 FIXTURES = pathlib.Path(__file__).parents[1] / "fixtures" / "tokenizers"
 COUNT = 200
 STRINGS = [*hard_strings(COUNT - len(LITERALS)), *LITERALS]
-KINDS = ("marian", "m2m")
+KINDS = ("marian", "m2m", "bert", "bert_cased")
 
 
 @pytest.fixture(scope="module")
@@ -194,3 +194,54 @@ def test_directory_without_tokenizer_is_refused(tmp_path):
 def test_ids_beyond_the_size_of_the_config_are_refused(copy):
     with pytest.raises(UserError, match=r"config.json.*100"):
         load_tokenizer(copy("marian", "config.json", vocab_size=100))
+
+
+def test_vocabulary_of_bert_with_equal_tokens_is_refused(copy):
+    directory = copy("bert")
+    path = directory / "vocab.txt"
+    path.write_text(path.read_text() + "the\n")
+    with pytest.raises(UserError, match=r"vocab.txt.*'the' twice"):
+        load_tokenizer(directory)
+
+
+def change_json(directory, *keys, value):
+    """Sets a value inside a `tokenizer.json`."""
+    path = directory / "tokenizer.json"
+    content = json.loads(path.read_text())
+    part = content
+    for key in keys[:-1]:
+        part = part[key]
+    part[keys[-1]] = value
+    path.write_text(json.dumps(content))
+    return directory
+
+
+@pytest.mark.parametrize(
+    ("keys", "value", "facts"),
+    [
+        (("normalizer",), {"type": "Lowercase"}, "Lowercase"),
+        (("normalizer", "clean_text"), False, "'clean_text'"),
+        (("normalizer", "extra"), 1, "'extra'"),
+        (("normalizer", "type"), 5, "'normalizer'"),
+        (("pre_tokenizer",), None, "BertNormalizer"),
+        (("model", "continuing_subword_prefix"), "@@", "'continuing_subword_prefix'"),
+        (("model", "vocab"), [], "tokens to ids"),
+        (("model",), None, "'model'"),
+        (("post_processor",), {"type": "Strange"}, "'Strange'"),
+        (("post_processor", "single"), [], "exactly one text"),
+        (("post_processor", "special_tokens"), {}, "no ids"),
+        (("added_tokens",), [{"id": 3, "content": "new", "special": True}], "'new'"),
+        (("added_tokens",), [{"id": 1300, "content": "new", "special": False}], "1300|'new'"),
+        (("added_tokens",), [{"id": -1, "content": "new"}], "valid id"),
+        (("added_tokens",), ["new"], "valid id"),
+    ],
+)
+def test_tokenizer_json_with_other_rules_is_refused_by_name(copy, keys, value, facts):
+    directory = change_json(copy("bert_cased"), *keys, value=value)
+    with pytest.raises(UserError, match=facts):
+        load_tokenizer(directory)
+
+
+def test_settings_that_contradict_tokenizer_json_are_refused(copy):
+    with pytest.raises(UserError, match="'do_lower_case'"):
+        load_tokenizer(copy("bert_cased", do_lower_case=True))

@@ -7,6 +7,7 @@ import pytest
 import sentencepiece
 
 from keras_transformer.text import (
+    BertTokenizer,
     ByteTokenizer,
     PretrainedSentencePieceTokenizer,
     SpecialIds,
@@ -62,13 +63,13 @@ def foreign_sentencepiece(lines):
 @pytest.fixture(scope="session")
 def tokenizers(corpus, silent):
     """Returns every kind and variant by name; each session learns them once."""
+    lowercase = learn_tokenizer("wordpiece", corpus, 7000, lowercase=True, progress=silent)
     return {
         "bytes": ByteTokenizer(),
         "unigram": learn_tokenizer("sentencepiece", corpus, 3000, progress=silent),
         "bpe": learn_tokenizer("sentencepiece", corpus, 3000, model="bpe", progress=silent),
         "pretrained_sentencepiece": foreign_sentencepiece(corpus),
         "wordpiece": learn_tokenizer("wordpiece", corpus, 7000, progress=silent),
-        "wordpiece_lowercase": learn_tokenizer(
-            "wordpiece", corpus, 7000, lowercase=True, progress=silent
-        ),
+        "wordpiece_lowercase": lowercase,
+        "bert": BertTokenizer(lowercase.vocabulary(), SpecialIds(), controls=(0, 2, 3)),
     }

@@ -11,6 +11,7 @@ from keras_transformer._utils.checks import (
     require_boolean,
     require_choice,
     require_even,
+    require_integer,
     require_known_dim,
     require_positive,
     require_rank,
@@ -115,6 +116,8 @@ class SinePositionEncoding(PositionEncoding):
         max_wavelength: Float. Base of the wavelengths. Default 10,000, as in the paper.
         interleaved: Boolean. Whether sines and cosines alternate, as in the paper; if not, all
             sines precede the cosines, as in tensor2tensor and Marian. Default True.
+        first_position: Integer. Number that is added to positions. Default 0; fairseq's positions
+            begin with 2.
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
@@ -128,16 +131,22 @@ class SinePositionEncoding(PositionEncoding):
     """
 
     def __init__(
-        self, max_wavelength: float = 10_000, interleaved: bool = True, **kwargs: Any
+        self,
+        max_wavelength: float = 10_000,
+        interleaved: bool = True,
+        first_position: int = 0,
+        **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.max_wavelength: float = require_positive("max_wavelength", max_wavelength)
         self.interleaved: bool = require_boolean("interleaved", interleaved)
+        self.first_position: int = require_integer("first_position", first_position, minimum=0)
 
     def build(self, inputs_shape: Shape) -> None:
         require_even("hidden_dim", require_known_dim("inputs", inputs_shape))
 
     def encode(self, positions: tf.Tensor, hidden_dim: int) -> tf.Tensor:
+        positions = positions + self.first_position
         angles = position_angles(positions, hidden_dim, self.max_wavelength)  # […, M/2]
         if not self.interleaved:
             return ops.concatenate([ops.sin(angles), ops.cos(angles)], axis=-1)  # […, M]
