@@ -80,8 +80,11 @@ CONTROL_FLOW: frozenset[str] = _ops("""
 
 STATELESS_RANDOM: frozenset[str] = _ops("StatelessRandomUniformFullIntV2")
 
-#: Variables are read. Only the saver's function assigns them, when the weights are restored.
-VARIABLES: frozenset[str] = _ops("ReadVariableOp VarHandleOp")
+#: Variables are read. Only the saver's function assigns them, when the weights are restored. Tables
+#: are filled from tensors in the graph, when the graph is initialized.
+VARIABLES_AND_TABLES: frozenset[str] = _ops("""
+    HashTableV2 LookupTableFindV2 LookupTableImportV2 ReadVariableOp VarHandleOp
+""")
 
 TENSOR_LISTS: frozenset[str] = _ops("""
     TensorListFromTensor TensorListGetItem TensorListReserve TensorListSetItem TensorListStack
@@ -94,7 +97,7 @@ TENSORFLOW_TEXT: frozenset[str] = _ops("""
 """)
 
 CORE: frozenset[str] = ARITHMETIC | REDUCTIONS | LINEAR_ALGEBRA | ARRAYS | STRINGS | RAGGED
-CORE |= CONTROL_FLOW | STATELESS_RANDOM | VARIABLES | TENSOR_LISTS
+CORE |= CONTROL_FLOW | STATELESS_RANDOM | VARIABLES_AND_TABLES | TENSOR_LISTS
 
 ALLOWED: frozenset[str] = CORE | TENSORFLOW_TEXT
 
@@ -113,7 +116,8 @@ _NAME = r"[\w./:>@-]*"
 TEXTS: Mapping[str, Mapping[str, str]] = {
     "BiasAdd": {"data_format": "NHWC"},
     "Einsum": {"equation": "[a-zA-Z.,]+->[a-zA-Z.]*"},
-    "NormalizeUTF8": {"normalization_form": "NFC"},
+    "HashTableV2": {"shared_name": _NAME},
+    "NormalizeUTF8": {"normalization_form": "NFC|NFD"},
     "RaggedTensorToTensor": {"row_partition_types": "FIRST_DIM_SIZE|ROW_SPLITS|VALUE_ROWIDS"},
     "ReduceJoin": {"separator": _ANY},
     "SentencepieceOp": {"model": _ANY, "shared_name": "sentencepiece_[0-9a-f]{64}"},

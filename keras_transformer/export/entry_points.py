@@ -21,9 +21,19 @@ from keras_transformer.export.saver_functions import saver_functions
 _INITIALIZATION = "__saved_model_init_op"
 _MAIN_OP = "saved_model_main_op"
 
-#: Operations that initialization may reach, through the functions that it calls.
+#: Operations that initialization may reach, through the functions that it calls: it creates tables
+#: and tokenizers, and fills tables with constants.
 INITIALIZING: frozenset[str] = frozenset(
-    ["Const", "Identity", "NoOp", "PartitionedCall", "StatefulPartitionedCall"]
+    [
+        "Const",
+        "HashTableV2",
+        "Identity",
+        "LookupTableImportV2",
+        "NoOp",
+        "PartitionedCall",
+        "SentencepieceOp",
+        "StatefulPartitionedCall",
+    ]
 )
 
 # Kinds of objects, and the classes of those that Python defines.
@@ -47,7 +57,7 @@ _CLASSES = frozenset(
         "trackable_tuple_wrapper",
     ]
 )
-_REGISTERED_CLASSES = frozenset(["", "tf.TrackableConstant"])
+_REGISTERED_CLASSES = frozenset(["", "tf.StaticHashTable", "tf.TrackableConstant"])
 # Kinds of values in the descriptions of a function's arguments and results.
 _VALUES = frozenset(
     [
@@ -129,13 +139,8 @@ def _initialization_problems(meta_graph: Any, graph: Graph) -> Iterator[str]:
         node = graph.nodes[place].get(name)
         if node is None:
             yield f"its initialization runs {name!r}, which does not exist"
-        elif node.op not in INITIALIZING and not _creates_table(node):
+        elif node.op not in INITIALIZING:
             yield f"its initialization runs {node.op}"
-
-
-def _creates_table(node: Any) -> bool:
-    """Returns whether a node creates a resource from nothing but its own attributes."""
-    return node.op == "SentencepieceOp" and not node.input
 
 
 def _signature_problems(meta_graph: Any, graph: Graph) -> Iterator[str]:

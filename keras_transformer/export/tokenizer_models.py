@@ -4,7 +4,8 @@ The operations trust these bytes: a junk model makes them read and write outside
 
 - A WordPiece model is a flatbuffer with a double-array trie. The vocabulary is read from the trie,
   with checked indices, and the model is built again from it: the bytes must be equal.
-- A SentencePiece model is a protocol buffer, see `text/sentencepiece_model.py`.
+- A SentencePiece model is a protocol buffer, see `text/sentencepiece_model.py` for models that this
+  package learned, and `text/sentencepiece_pieces.py` for those of others.
 
 A model must be a constant of the graph: one that the graph computes is refused.
 """
@@ -23,6 +24,7 @@ import numpy as np
 from keras_transformer.export.damage import refused
 from keras_transformer.export.graph import Graph, NotConstantError
 from keras_transformer.text.sentencepiece_model import find_model_problem
+from keras_transformer.text.sentencepiece_pieces import find_unsafe_part
 
 #: Largest model, in bytes. A vocabulary of 250,000 pieces takes about 5 MB.
 MAXIMUM_BYTES = 64 << 20
@@ -48,11 +50,11 @@ _SPECIAL = re.compile(rb"special [0-9]{1,7}")
 
 
 class UnsafeModelError(ValueError):
-    """Raised for a model that is not one of this package's tokenizers."""
+    """Raised for a model that an operation cannot read safely."""
 
 
 def check_tokenizer_models(directory: str | os.PathLike[str], meta_graph: Any) -> None:
-    """Raises a `UserError` if a tokenizer model of a graph is not one of this package's.
+    """Raises a `UserError` if a tokenizer model of a graph cannot be trusted.
 
     Args:
         directory: directory of the export, for messages.
@@ -87,12 +89,13 @@ def model_problems(graph: Graph) -> Iterator[str]:
                     content = node.attr["model"].s
                     _check_shared_name(node)
                     if content not in checked:
-                        wrong = find_model_problem(content)
-                        if wrong is not None:
-                            raise UnsafeModelError(wrong)
+                        # Learned by this package, or by others.
+                        unsafe = find_model_problem(content) and find_unsafe_part(content)
+                        if unsafe is not None:
+                            raise UnsafeModelError(unsafe)
                         checked.add(content)
             except (UnsafeModelError, NotConstantError) as problem:
-                yield f"the tokenizer model of {node.op} in {where} is not one of ours: {problem}"
+                yield f"the tokenizer model of {node.op} in {where} cannot be trusted: {problem}"
 
 
 def _wordpiece_models(graph: Graph, place: str | None, node: Any) -> Iterator[bytes]:
@@ -139,8 +142,11 @@ def _model_builder() -> Any:
     """Returns the function that builds WordPiece models, without starting TensorFlow."""
     import tensorflow
 
-    library = pathlib.Path(tensorflow.__path__[0], "libtensorflow_framework.so.2")
-    ctypes.CDLL(str(library), ctypes.RTLD_GLOBAL)
+    # Other libraries find it by its name once it is loaded.
+    for directory in tensorflow.__path__:
+        library = pathlib.Path(directory, "libtensorflow_framework.so.2")
+        if library.exists():
+            ctypes.CDLL(str(library), ctypes.RTLD_GLOBAL)
     from tensorflow_text.core.pybinds import pywrap_fast_wordpiece_tokenizer_model_builder
 
     return pywrap_fast_wordpiece_tokenizer_model_builder.build_fast_wordpiece_model
