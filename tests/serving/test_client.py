@@ -131,6 +131,15 @@ def test_version_can_be_part_of_the_address(running):
     assert "words, 4" in caught.value.message
 
 
+def test_name_of_a_single_model_can_be_chosen(directory):
+    (source,) = find_models(directory / "words", "other")
+    assert (source.name, source.directory.name) == ("other", "words")
+    (source,) = find_models(directory / "words" / "3", "other")
+    assert (source.name, source.only) == ("other", (3,))
+    with pytest.raises(UserError, match="one model"):
+        find_models(directory, "other")
+
+
 @pytest.mark.parametrize(
     "url", ["127.0.0.1:8501", "http://127.0.0.1/", "ftp://a/v1/models/b", "http:///v1/models/b"]
 )
