@@ -42,7 +42,13 @@ def test_generation_defaults_are_those_of_the_run(imported):
     assert (settings.length_normalization, settings.stopping) == ("length", "heuristic")
 
 
-def test_export_answers_as_the_run_and_can_be_verified(imported, answers, tmp_path):
+def test_export_answers_as_the_run(imported, answers, tmp_path):
+    path = export_model(imported, tmp_path / "opus", signatures=["translate"])
+    assert keras_transformer.load(path).translate(TEXTS) == answers
+
+
+@pytest.mark.slow
+def test_export_with_all_signatures_can_be_verified(imported, answers, tmp_path):
     path = export_model(imported, tmp_path / "opus")
     verify_export(path)
     assert keras_transformer.load(path).translate(TEXTS) == answers
