@@ -339,7 +339,7 @@ class LogitsProcessor:
     ) -> tuple[tf.Tensor, int | tf.Tensor]:
         """Returns which rows `[R]`, of `best` scores `[R]`, have only one token, and this token."""
         end = self.special_ids.end
-        is_decided = (self._new_length(length) >= self.maxima) | (best == MINUS_INFINITY)
+        is_decided = (self._new_length(length) >= self.maxima) | (best <= MINUS_INFINITY)
         if self.prefix is None:
             return is_decided, end
         is_forced = self.is_forced(length)
