@@ -3,8 +3,8 @@
     python training/import_memory.py [--gigabytes 1]
 
 Writes a checkpoint of T5 with random weights in float32, loads its model and saves its weights in
-another process, as an import does, and compares the highest resident memory of that process, and what an import of nothing needs, with the
-size of the checkpoint.
+another process, as an import does, and compares the highest resident memory of that process, and
+of one that only imports the package, with the size of the checkpoint.
 """
 
 import argparse
