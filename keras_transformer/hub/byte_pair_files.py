@@ -134,6 +134,18 @@ def read_merges(merges: Any) -> list[tuple[str, str]] | None:
     return pairs
 
 
+def steps_of_pattern(name: str) -> list[dict[str, Any]]:
+    """Returns the steps of a `tokenizer.json` that split texts by a pattern, such as "llama3"."""
+    last = {"type": "ByteLevel", "add_prefix_space": False}
+    if name == "gpt2":
+        return [last]
+    if name == "gpt2_digits":
+        return [{"type": "Digits", "individual_digits": True}, last]
+    regex = next(regex for regex, each in _PATTERNS.items() if each == name)
+    split = {"type": "Split", "pattern": {"Regex": regex}, "behavior": "Isolated"}
+    return [{**split, "invert": False}, {**last, "use_regex": False}]
+
+
 def is_byte_level(parts: JsonParts) -> bool:
     """Returns whether a `tokenizer.json` splits words into bytes."""
     return any(step["type"] == "ByteLevel" for step in parts.steps("pre_tokenizer"))

@@ -68,7 +68,7 @@ def byte_pair_model(
     numbers = {content: n for n, content in enumerate(contents) if content}
     if len(numbers) != sum(bool(content) for content in contents):
         raise UserError("two tokens of the vocabulary have the same bytes.")
-    missing = next((byte for byte in range(256) if bytes([byte]) not in numbers), None)
+    missing = next((byte for byte in range(0x20, 0x7F) if bytes([byte]) not in numbers), None)
     if missing is not None:
         raise UserError(f"the vocabulary has no token for the byte 0x{missing:02X}.")
     if max(map(len, numbers)) > _LONGEST_TOKEN:
