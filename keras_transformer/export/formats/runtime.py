@@ -84,7 +84,7 @@ class RuntimeFormat(ExportFormat):
         module = make_text_module(trained, search, limits)
         if not isinstance(module, GenerationModule):
             raise self.cannot(f"a {kind}, which writes no text")
-        self.module: GenerationModule = module
+        self.module: Any = module
         #: The model in memory; of one that was trained with packed documents, the unpacked copy.
         self.model: Any = module.model
         self.search: Search = module.searches["serving_default"]
