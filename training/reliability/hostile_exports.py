@@ -711,7 +711,7 @@ def try_attack(
         verify_export(directory)
         outcome = Outcome("succeeded", "it passed all checks")
     except UserError as error:
-        is_stopped = "not loadable" in error.problem or "golden pair " in error.problem
+        is_stopped = "not loadable" in error.problem or error.problem.startswith("golden pair")
         outcome = Outcome("stopped in the sandbox" if is_stopped else "refused", error.problem)
     except Exception as error:
         outcome = Outcome("succeeded", f"an error of the program: {error!r}")
