@@ -212,10 +212,10 @@ ARRAYS = _ops("""
 """)
 
 STRINGS = _ops("""
-    AsString DecodeBase64 DecodePaddedRaw DecodeRaw EncodeBase64 ReduceJoin RegexFullMatch
-    RegexReplace StaticRegexFullMatch StaticRegexReplace StringFormat StringJoin StringLength
-    StringLower StringNGrams StringSplit StringSplitV2 StringStrip StringToHashBucketFast
-    StringToHashBucketStrong StringToNumber StringUpper Substr UnicodeDecode
+    AsString DecodeBase64 DecodePaddedRaw DecodeRaw EncodeBase64 ParseTensor ReduceJoin
+    RegexFullMatch RegexReplace SerializeTensor StaticRegexFullMatch StaticRegexReplace StringFormat
+    StringJoin StringLength StringLower StringNGrams StringSplit StringSplitV2 StringStrip
+    StringToHashBucketFast StringToHashBucketStrong StringToNumber StringUpper Substr UnicodeDecode
     UnicodeDecodeWithOffsets UnicodeEncode UnicodeScript UnicodeTranscode UnsortedSegmentJoin
 """)
 
