@@ -116,6 +116,12 @@ def run_with_tensorflow(
         return function(arguments)
     except UserError as error:
         raise error.renamed({name: option_of(name) for name in vars(arguments)}) from error
+    except Exception as error:
+        # TensorFlow's error about memory; that of a full disk is reported where files are written.
+        if not isinstance(error, MemoryError) and "OOM when allocating" not in str(error):
+            raise
+        fix = "Use a smaller model, smaller batches, shorter texts or fewer beams."
+        raise OSError(f"out of memory. {fix}") from error
 
 
 def open_model(arguments: argparse.Namespace) -> "TextModel":
