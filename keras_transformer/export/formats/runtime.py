@@ -300,12 +300,13 @@ def _difference(rows: Sequence[GoldenRow]) -> dict[str, Any]:
     """Returns how answers with stored weights differ from those of the model in memory."""
     difference: dict[str, Any] = {}
     for row in rows:
-        if "text" in row.expected:
-            before, after = row.expected["text"], row.got["text"]
-            changed = [old != new for old, new in zip(before, after, strict=True)]
-            difference |= {"texts": len(changed), "texts_changed": sum(changed)}
-        if "log_probability" in row.expected:
-            before, after = row.expected["log_probability"], row.got["log_probability"]
-            differences = [abs(old - new) for old, new in zip(before, after, strict=True)]
-            difference["largest_difference_of_log_probabilities"] = max(differences, default=0.0)
+        before, after = row.expected, row.got
+        if "text" in before:
+            pairs = zip(before["text"], after["text"], strict=True)
+            difference["texts"] = len(before["text"])
+            difference["texts_changed"] = sum(old != new for old, new in pairs)
+        if "log_probability" in before:
+            pairs = zip(before["log_probability"], after["log_probability"], strict=True)
+            largest = max((abs(old - new) for old, new in pairs), default=0.0)
+            difference["largest_difference_of_log_probabilities"] = largest
     return difference
