@@ -109,18 +109,18 @@ def files_of(run: pathlib.Path) -> Iterator[pathlib.Path]:
     """Yields the files of a run without event files and locks."""
     for path in run.rglob("*"):
         name = path.relative_to(run)
-        if path.is_file() and name.parts[0] != "tensorboard" and name.suffix != ".lock":
-            if name.name != ".lock":
-                yield name
+        is_lock = name.suffix == ".lock" or name.name == ".lock"
+        if path.is_file() and name.parts[0] != "tensorboard" and not is_lock:
+            yield name
 
 
 def reader_of(name: str) -> tuple[Reader | None, str]:
     """Returns a function that reads what must be equal in a file, and why its bytes differ."""
     if name == "model/model.weights.h5":
         return read_weights, "places of the arrays in the file"
-    return (
-        _READERS.get(name.rpartition("/")[2], (None, "")) if "export/" not in name else (None, "")
-    )
+    if name.startswith("export/"):
+        return None, ""
+    return _READERS.get(name.rpartition("/")[2], (None, ""))
 
 
 def _read_result(path: pathlib.Path) -> dict[str, Any]:

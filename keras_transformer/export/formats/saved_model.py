@@ -1,5 +1,6 @@
 """The export format SavedModel, for TensorFlow in any language and TensorFlow Serving."""
 
+import hashlib
 import importlib.metadata
 import os
 import pathlib
