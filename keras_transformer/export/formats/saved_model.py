@@ -178,7 +178,8 @@ def name_by_content(directory: pathlib.Path) -> None:
         directory: directory of the SavedModel.
     """
     path = directory / FINGERPRINT
-    fingerprint = fingerprint_pb2.FingerprintDef.FromString(path.read_bytes())
+    # The type stubs are older than the field `uuid`.
+    fingerprint: Any = fingerprint_pb2.FingerprintDef.FromString(path.read_bytes())
     fingerprint.ClearField("uuid")
     digest = hashlib.sha256(fingerprint.SerializeToString(deterministic=True)).digest()
     fingerprint.uuid = str(int.from_bytes(digest[:16], "big"))  # 128 bits, as TensorFlow writes
