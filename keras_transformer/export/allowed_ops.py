@@ -66,8 +66,9 @@ ARRAYS: frozenset[str] = _ops("""
 """)
 
 STRINGS: frozenset[str] = _ops("""
-    DecodeRaw ReduceJoin StaticRegexFullMatch StaticRegexReplace StringJoin StringLength StringLower
-    StringSplitV2 StringToNumber StringUpper Substr UnicodeTranscode UnsortedSegmentJoin
+    DecodeRaw ParseTensor ReduceJoin SerializeTensor StaticRegexFullMatch StaticRegexReplace
+    StringJoin StringLength StringLower StringSplitV2 StringToNumber StringUpper Substr
+    UnicodeTranscode UnsortedSegmentJoin
 """)
 
 RAGGED: frozenset[str] = _ops("RaggedGather RaggedRange RaggedTensorToTensor")
