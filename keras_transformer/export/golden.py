@@ -1,20 +1,16 @@
 """Golden pairs: answers of a model in memory, and whether its export still gives them."""
 
-import importlib.util
 import json
 import os
 import pathlib
-import signal
-import subprocess
-import sys
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from keras_transformer._utils.errors import UserError
 from keras_transformer.export import replay
-from keras_transformer.export.damage import COPY_AGAIN, no_tensorflow_text, refused
+from keras_transformer.export.damage import no_tensorflow_text
+from keras_transformer.export.inspection import last_line, not_loadable, run_on_export
 from keras_transformer.export.manifest import read_manifest
 
 # On another CPU, numbers are added in another order.
@@ -71,45 +67,31 @@ def make_golden_pair(
 
 
 def replay_golden_pairs(directory: str | os.PathLike[str]) -> list[GoldenRow]:
-    """Returns the result of every golden pair of an export, run in a clean process.
+    """Returns the result of every golden pair of an export, run in a clean, sandboxed process.
 
     The process imports TensorFlow and, if the manifest says that the graph needs its operations,
-    tensorflow_text; nothing else. It runs the graph: check the operations first.
+    tensorflow_text; nothing else. It runs the graph: check the operations first. Neither PYTHONPATH
+    nor the current directory can supply modules; directories from which this process has its
+    libraries, as on a cluster, are searched last.
 
     Args:
         directory: directory of the export.
     """
     directory = pathlib.Path(directory).absolute()
     golden = read_manifest(directory)["golden"]
-    # Isolated: neither PYTHONPATH nor the current directory can supply modules. Directories from
-    # which this process has its libraries, as on a cluster, are searched last.
-    process = subprocess.run(
-        [sys.executable, "-I", replay.__file__, str(directory), *_library_directories()],
-        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        check=False,
-    )
-    last_line = _last_line(process.stderr)
-    if process.returncode == replay.NO_TENSORFLOW_TEXT:
-        raise no_tensorflow_text(directory, last_line)
-    if process.returncode:
-        raise _not_loadable(directory, last_line, process.returncode)
+    result = run_on_export(replay.__file__, directory)
+    if result.returncode == replay.NO_TENSORFLOW_TEXT:
+        raise no_tensorflow_text(directory, last_line(result.stderr))
+    if result.returncode or result.stopped:
+        raise not_loadable(directory, result)
     try:
-        answers = [json.loads(line) for line in process.stdout.splitlines()]
+        answers = [json.loads(line) for line in result.stdout.splitlines()]
     except ValueError as error:
-        raise _not_loadable(directory, "its process printed no JSON") from error
+        raise not_loadable(directory, result, "its process printed no JSON") from error
     if len(answers) != len(golden):
         answered = f"its process ended after {len(answers)} of {len(golden)} golden pairs"
-        raise _not_loadable(directory, answered)
+        raise not_loadable(directory, result, answered)
     return [compare_answer(pair, answer) for pair, answer in zip(golden, answers, strict=True)]
-
-
-def _library_directories() -> list[str]:
-    """Returns the directories from which this process has the libraries of a replay."""
-    specs = map(importlib.util.find_spec, ("numpy", "tensorflow", "tensorflow_text"))
-    origins = [spec.origin for spec in specs if spec is not None and spec.origin is not None]
-    return list(dict.fromkeys(str(pathlib.Path(origin).parents[1]) for origin in origins))
 
 
 def compare_answer(
@@ -140,19 +122,3 @@ def _difference(expected: Any, got: Any, tolerance: float = TOLERANCE) -> tuple[
     else:
         agree = type(expected) is type(got) and expected == got
     return None if agree else (expected, got)
-
-
-def _not_loadable(directory: pathlib.Path, reason: str, code: int = 0) -> UserError:
-    ending = f", ended by {signal.Signals(-code).name}" if code < 0 else ""
-    if "Op type not registered" in reason:
-        reason += "; an operation of tensorflow_text needs `import tensorflow_text` before loading"
-    problem = f"damaged or not loadable{ending}: {reason}."
-    return refused(directory, problem, COPY_AGAIN)
-
-
-def _last_line(stderr: bytes) -> str:
-    """Returns the last line that is not one of TensorFlow's start-up messages."""
-    lines = [line.strip() for line in stderr.decode("utf-8", "replace").splitlines()]
-    ignored = ("WARNING: All log messages before", "I0000", "W0000")
-    lines = [line for line in lines if line and not line.startswith(ignored)]
-    return lines[-1] if lines else "it printed nothing"

@@ -23,6 +23,12 @@ _LOOPS = ("While", "StatelessWhile")
 # The first input of these is the condition, or the number of the branch.
 _BRANCHES = ("If", "StatelessIf", "Case", "StatelessCase")
 
+#: TensorFlow's own entries among the signatures begin so; users cannot call them.
+INTERNAL = "__saved_model_"
+
+# Names of dtypes that protocol buffers spell differently.
+_DTYPE_NAMES = {"float": "float32", "double": "float64", "half": "float16"}
+
 
 class Tensor(NamedTuple):
     """A tensor of the graph or of one of its functions.
@@ -38,6 +44,18 @@ class Tensor(NamedTuple):
     node: str
     output: str = ""
     number: int = 0
+
+
+class SignatureFound(NamedTuple):
+    """A signature of a graph.
+
+    Attributes:
+        inputs: dtype and number of axes of each input, by name; None axes if it is unknown.
+        outputs: the same of the outputs.
+    """
+
+    inputs: dict[str, tuple[str, int | None]]
+    outputs: dict[str, tuple[str, int | None]]
 
 
 class NotConstantError(Exception):
@@ -90,6 +108,34 @@ class Graph:
             for name, function in objects.concrete_functions.items()
             if all(0 <= number < len(objects.nodes) for number in function.bound_inputs)
         }
+
+    def reachable(self, names: Iterable[str]) -> set[tuple[str | None, str]]:
+        """Returns the places and names of all nodes that run when nodes of the graph are fetched.
+
+        Inputs and control inputs are followed, and the bodies of called functions are entered as a
+        whole.
+
+        Args:
+            names: names of nodes of the graph.
+        """
+        found: set[tuple[str | None, str]] = set()
+        entered: set[str] = set()
+        waiting: list[tuple[str | None, str]] = [(None, name) for name in names]
+        while waiting:
+            place, name = waiting.pop()
+            if (place, name) in found:
+                continue
+            found.add((place, name))
+            node = self.nodes[place].get(name)
+            if node is None:
+                continue
+            if place is None:
+                waiting += [(None, node_name(each)) for each in node.input]
+            for function in {node.op, *called(node.attr)} - entered:
+                if function in self.functions:
+                    entered.add(function)
+                    waiting += [(function, each) for each in self.nodes[function]]
+        return found
 
     def constants(self, tensor: Tensor) -> list[Any]:
         """Returns the `TensorProto`s that a tensor can be; raises `NotConstantError`.
@@ -200,3 +246,37 @@ def _functions_of(value: Any) -> Iterable[Any]:
 def node_name(tensor_name: str) -> str:
     """Returns the node of a tensor "name:0" or of a control input "^name"."""
     return tensor_name.removeprefix("^").partition(":")[0]
+
+
+def dtype_name(number: int) -> str:
+    """Returns the name of a dtype in a protobuf, also for numbers that are no dtype.
+
+    >>> dtype_name(1), dtype_name(7), dtype_name(1000)
+    ('float32', 'string', 'dtype 1000')
+    """
+    from tensorflow.core.framework import types_pb2
+
+    found = types_pb2.DESCRIPTOR.enum_types_by_name["DataType"].values_by_number.get(number)
+    if found is None:
+        return f"dtype {number}"
+    name = found.name.removeprefix("DT_").lower()
+    return _DTYPE_NAMES.get(name, name)
+
+
+def signatures_of(meta_graph: Any) -> dict[str, SignatureFound]:
+    """Returns the signatures of a `MetaGraphDef` that users can call, by name."""
+    return {
+        name: SignatureFound(_tensors_of(found.inputs), _tensors_of(found.outputs))
+        for name, found in sorted(meta_graph.signature_def.items())
+        if not name.startswith(INTERNAL)
+    }
+
+
+def _tensors_of(tensors: Mapping[str, Any]) -> dict[str, tuple[str, int | None]]:
+    return {
+        name: (
+            dtype_name(each.dtype),
+            None if each.tensor_shape.unknown_rank else len(each.tensor_shape.dim),
+        )
+        for name, each in tensors.items()
+    }

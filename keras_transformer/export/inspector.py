@@ -1,86 +1,87 @@
-"""Checks an export and answers its golden pairs: python inspector.py DIRECTORY TASK
+"""Checks the structure of an export, and prints a verdict: python inspector.py DIRECTORY
 
 A script for a sandboxed process of its own. It alone reads the structure of an export that nobody
-has checked yet: protobufs, the index of the weights, models of tokenizers. TASK is JSON:
+has checked yet: protocol buffers, the index of the weights, models of tokenizers. The verdict is
+a line of JSON, {"findings": …} or {"refused": …}.
 
-- "check": None, or the contract for the checks: {"kind", "records", "version"}. Its verdict is the
-  first line printed, {"findings": …} or {"refused": …}, before anything of the graph is loaded.
-- "replay": whether to answer the golden pairs then, one line of JSON each.
-
-The checks import their own modules of this package, but not the package with its layers and models,
-and nothing of it remains for the replay, which loads the export as a server would.
+The script imports modules of this package and the protocol buffers of TensorFlow, but no package's
+`__init__`: it takes a fraction of a second, and TensorFlow does not start.
 """
 
 import json
 import pathlib
 import sys
 import types
+from importlib.machinery import PathFinder
 from typing import Any
 
 _PACKAGE = "keras_transformer"
+# Packages of which modules are imported without the package's own `__init__`.
+_BARE = {
+    _PACKAGE: ("export", "text", "_utils"),
+    "tensorflow": (),
+    "tensorflow_text": ("core", "core.pybinds"),
+}
 
 
-def main(directory: str, task: str) -> int:
-    """Prints verdict and answers as JSON, and returns the exit code."""
-    settings = json.loads(task)
-    make_packages(settings["version"])
-    from keras_transformer.export import replay
-
-    if settings["check"] is not None:
-        verdict = check(pathlib.Path(directory), **settings["check"])
-        print(json.dumps(verdict), flush=True)
-        if "refused" in verdict:
-            return 0
-    for name in [name for name in sys.modules if name.partition(".")[0] == _PACKAGE]:
-        del sys.modules[name]
-    return replay.main(directory) if settings["replay"] else 0
+def main(directory: str) -> int:
+    """Prints the verdict about an export, and returns the exit code."""
+    make_bare_packages()
+    print(json.dumps(check(pathlib.Path(directory))))
+    return 0
 
 
-def make_packages(version: str) -> None:
-    """Makes modules of the package importable one by one, without its `__init__` modules."""
-    root = pathlib.Path(__file__).resolve().parents[1]
-    for name in ("", "export", "_utils"):
-        module: Any = types.ModuleType(f"{_PACKAGE}.{name}".rstrip("."))
-        module.__path__ = [str(root / name)]
-        module.__version__ = version
-        sys.modules[module.__name__] = module
+def make_bare_packages() -> None:
+    """Makes modules of packages importable one by one, without the packages' `__init__`."""
+    here = str(pathlib.Path(__file__).resolve().parents[2])
+    for package, folders in _BARE.items():
+        spec = PathFinder.find_spec(package, [here] if package == _PACKAGE else None)
+        if spec is None or not spec.submodule_search_locations:
+            continue  # tensorflow_text is missing: the replay reports it if it is needed
+        root = pathlib.Path(next(iter(spec.submodule_search_locations)))
+        for folder in ("", *folders):
+            module: Any = types.ModuleType(f"{package}.{folder}".rstrip("."))
+            module.__path__ = [str(root.joinpath(*folder.split(".")))]
+            sys.modules[module.__name__] = module
 
 
-def check(directory: pathlib.Path, kind: str, records: list[dict[str, Any]]) -> dict[str, Any]:
+def check(directory: pathlib.Path) -> dict[str, Any]:
     """Returns the verdict about the structure of an export.
 
     Args:
         directory: directory of the export.
-        kind: class of the model.
-        records: the signatures that this kind declares, from `described_records`.
     """
     from keras_transformer._utils.errors import UserError
 
     try:
-        return {"findings": find(directory, kind, records)}
+        return {"findings": find(directory)}
     except UserError as error:
-        where, fix = error.where or str(directory), error.fix
-        return {"refused": {"problem": error.problem, "where": where, "fix": fix}}
+        return {"refused": {"problem": error.problem, "where": error.where, "fix": error.fix}}
 
 
-def find(directory: pathlib.Path, kind: str, records: Any) -> dict[str, Any]:
-    """Returns what the checks find; a `UserError` reports the first problem."""
+def find(directory: pathlib.Path) -> dict[str, Any]:
+    """Returns what the checks find; a `UserError` reports the first problem.
+
+    Args:
+        directory: directory of the export.
+    """
     from keras_transformer.export.allowed_ops import check_ops
+    from keras_transformer.export.entry_points import check_entry_points
+    from keras_transformer.export.graph import signatures_of
     from keras_transformer.export.saved_model_file import check_variables, read_meta_graph
-    from keras_transformer.export.signatures import check_signatures
+    from keras_transformer.export.tokenizer_models import check_tokenizer_models
 
     meta_graph = read_meta_graph(directory)
     ops = check_ops(directory, meta_graph)
-    with open(directory / "assets.extra" / "manifest.json", encoding="utf-8") as file:
-        listed = [pair["signature"] for pair in json.load(file)["golden"]]
-    names = check_signatures(directory, meta_graph, kind, records, listed)
+    check_entry_points(directory, meta_graph)
+    check_tokenizer_models(directory, meta_graph)
     variables, parameters = check_variables(directory, meta_graph)
     return {
         "functions": len(meta_graph.graph_def.library.function),
         "tensorflow_version": meta_graph.meta_info_def.tensorflow_version,
         "ops": len(ops.ops),
         "outside_core": ops.outside_core,
-        "signatures": names,
+        "signatures": signatures_of(meta_graph),
         "variables": variables,
         "parameters": parameters,
     }

@@ -1,8 +1,8 @@
-"""Answers the golden pairs of an export: python -I replay.py DIRECTORY [LIBRARY_DIRECTORY …]
+"""Answers the golden pairs of an export: python -I replay.py DIRECTORY
 
 A script for a process of its own, which imports TensorFlow (and tensorflow_text if the graph needs
-it) and nothing of the package that wrote the export, as a server would. The library directories are
-searched last. It prints a line of JSON for each golden pair: {"outputs": …} or {"error": …}.
+it) and nothing of the package that wrote the export, as a server would. It prints a line of JSON
+for each golden pair: {"outputs": …} or {"error": …}.
 """
 
 import base64
@@ -10,8 +10,6 @@ import json
 import math
 import sys
 from typing import Any
-
-sys.path.extend(sys.argv[2:] if __name__ == "__main__" else ())
 
 import numpy as np
 

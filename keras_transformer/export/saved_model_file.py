@@ -5,13 +5,12 @@ import pathlib
 from collections.abc import Iterator
 from typing import Any
 
-import tensorflow as tf
 from google.protobuf.message import DecodeError
 from tensorflow.core.protobuf import saved_model_pb2, trackable_object_graph_pb2
 
 from keras_transformer.export.damage import damaged, read_bounded, refused
-from keras_transformer.export.replay import first_line
-from keras_transformer.export.signatures import dtype_name
+from keras_transformer.export.graph import dtype_name
+from keras_transformer.export.variables_index import DATA, INDEX, read_index, read_objects
 
 SAVED_MODEL = "saved_model.pb"
 
@@ -21,10 +20,6 @@ MAXIMUM_BYTES = 256 << 20
 # TensorFlow's loaders know these names too, and could load such a file in place of the one that was
 # checked.
 _OTHER_FORMS = ("saved_model.pbtxt", "saved_model.cpb")
-
-_PREFIX = "variables/variables"
-_INDEX = f"{_PREFIX}.index"
-_OBJECTS = "_CHECKPOINTABLE_OBJECT_GRAPH"
 
 
 def read_meta_graph(directory: pathlib.Path) -> Any:
@@ -64,29 +59,28 @@ def check_variables(directory: pathlib.Path, meta_graph: Any) -> tuple[int, int]
         directory: directory of the export.
         meta_graph: from `read_meta_graph`.
     """
+    entries = read_index(directory)
     try:
-        reader = tf.train.load_checkpoint(str(directory / _PREFIX))
         objects = trackable_object_graph_pb2.TrackableObjectGraph.FromString(
-            reader.get_tensor(_OBJECTS)
+            read_objects(directory, entries)
         )
-    except (tf.errors.OpError, ValueError, IndexError, RuntimeError, DecodeError) as error:
-        raise damaged(directory, _INDEX, f"cannot be read ({first_line(error)})") from error
-    shapes, dtypes = reader.get_variable_to_shape_map(), reader.get_variable_to_dtype_map()
+    except DecodeError as error:
+        raise damaged(directory, DATA, "cannot be read (its objects)") from error
     count = parameters = 0
     for variable, key in _variables_with_keys(meta_graph.object_graph_def, objects):
-        if key not in shapes:
-            raise damaged(directory, _INDEX, f"no weights for the variable {variable.name!r}")
+        if key not in entries:
+            raise damaged(directory, INDEX, f"no weights for the variable {variable.name!r}")
         wanted = dtype_name(variable.dtype), [axis.size for axis in variable.shape.dim]
-        found = dtypes[key].name, shapes[key]
+        found = entries[key].dtype, entries[key].shape
         if found != wanted:
             raise damaged(
                 directory,
-                _INDEX,
+                INDEX,
                 f"the graph expects {variable.name!r} as {wanted[0]} {wanted[1]}, but its weights "
                 f"are {found[0]} {found[1]}: those of another model",
             )
         count += 1
-        parameters += math.prod(shapes[key])
+        parameters += math.prod(found[1])
     return count, parameters
 
 

@@ -12,9 +12,9 @@ from typing import Any
 
 from keras_transformer.export.graph import Graph, called, node_name
 
-# All operations of the two functions.
-_RESTORING = frozenset({"AssignVariableOp", "Const", "Identity", "NoOp", "RestoreV2"})
-_SAVING = frozenset(
+#: All operations of the function that restores the weights, and of the one that saves them.
+RESTORING = frozenset({"AssignVariableOp", "Const", "Identity", "NoOp", "RestoreV2"})
+SAVING = frozenset(
     [
         "Const",
         "DisableCopyOnRead",
@@ -76,7 +76,7 @@ def saver_functions(meta_graph: Any, graph: Graph) -> set[str]:
 
 def _restores(function: Any) -> bool:
     """Returns whether a function restores weights from the file that its argument names."""
-    inner = _Function(function, _RESTORING)
+    inner = _Function(function, RESTORING)
     reads = inner.nodes_of("RestoreV2")
     return inner.is_known and all(
         inner.source(read, 0) == inner.argument
@@ -87,7 +87,7 @@ def _restores(function: Any) -> bool:
 
 def _saves(function: Any) -> bool:
     """Returns whether a function saves weights to the file that its argument names."""
-    inner = _Function(function, _SAVING)
+    inner = _Function(function, SAVING)
     names = inner.nodes_of("ShardedFilename")
     joins, choices = inner.nodes_of("StringJoin"), inner.nodes_of("Select")
     matches = inner.nodes_of("StaticRegexFullMatch")

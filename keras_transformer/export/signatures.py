@@ -7,14 +7,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-import tensorflow as tf
 
 from keras_transformer.export.damage import refused
+from keras_transformer.export.graph import SignatureFound
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
-
-# TensorFlow's own entries among the signatures begin so; users cannot call them.
-_INTERNAL = "__saved_model_"
 
 #: Signatures of the first version: every export has those that its kind of model declares. A new
 #: signature is not added here, or exports that were written before it would be refused.
@@ -146,17 +143,9 @@ def described_tensors(tensors: Mapping[str, TensorContract], quote: str = "`") -
     return ", ".join(f"{quote}{name}{quote}: {tensor}" for name, tensor in tensors.items())
 
 
-def dtype_name(number: int) -> str:
-    """Returns the name of a dtype in a protobuf, also for numbers that are no dtype."""
-    try:
-        return tf.as_dtype(number).name
-    except TypeError:
-        return f"dtype {number}"
-
-
 def check_signatures(
     directory: str | os.PathLike[str],
-    meta_graph: Any,
+    found: Mapping[str, SignatureFound],
     kind: str,
     records: Iterable[Signature],
     listed: Iterable[str] = (),
@@ -165,13 +154,11 @@ def check_signatures(
 
     Args:
         directory: of the export, for messages.
-        meta_graph: from `read_meta_graph`.
+        found: the signatures of the export by name, from `signatures_of`.
         kind: class of the model, for messages.
         records: the signatures that this kind declares, from `signatures_of_kind`.
         listed: names of the signatures that the manifest lists. The export must have them.
     """
-    names = sorted(name for name in meta_graph.signature_def if not name.startswith(_INTERNAL))
-    found = {name: meta_graph.signature_def[name] for name in names}
     problem = next(_problems(found, kind, tuple(records), listed), None)
     if problem is not None:
         described = "; ".join(
@@ -183,13 +170,16 @@ def check_signatures(
             f"{problem}. Signatures found: {described or 'none'}.",
             "Export the model again with `keras-transformer export`.",
         )
-    return names
+    return sorted(found)
 
 
 def _problems(
-    found: Mapping[str, Any], kind: str, records: Sequence[Signature], listed: Iterable[str]
+    found: Mapping[str, SignatureFound],
+    kind: str,
+    records: Sequence[Signature],
+    listed: Iterable[str],
 ) -> Iterator[str]:
-    """Yields how the `SignatureDef`s of an export differ from what they must be."""
+    """Yields how the signatures of an export differ from what they must be."""
     for record in records:
         if record.name not in found:
             if record.name in FIRST_SIGNATURES and record.requires is None:
@@ -203,13 +193,13 @@ def _problems(
                 if name not in tensors:
                     yield f"no {what}"
                     continue
-                dtype, shape = dtype_name(tensors[name].dtype), tensors[name].tensor_shape
+                dtype, rank = tensors[name]
                 if dtype != wanted.dtype:
                     yield f"{what} must be {wanted.dtype}, but is {dtype}"
-                if shape.unknown_rank or len(shape.dim) != len(wanted.axes):
-                    rank = "an unknown number of" if shape.unknown_rank else len(shape.dim)
+                if rank != len(wanted.axes):
                     axes = ", ".join(wanted.axes)
-                    yield f"{what} must have the shape [{axes}], but has {rank} axes"
+                    number = "an unknown number of" if rank is None else rank
+                    yield f"{what} must have the shape [{axes}], but has {number} axes"
         for name in sorted(inputs.keys() - record.inputs.keys()):
             yield f"{record.name} has another input, {name!r}"
     for name in listed:

@@ -4,24 +4,27 @@ The operations trust these bytes: a junk model makes them read and write outside
 
 - A WordPiece model is a flatbuffer with a double-array trie. The vocabulary is read from the trie,
   with checked indices, and the model is built again from it: the bytes must be equal.
-- A SentencePiece model is a protocol buffer. Its fields are checked, and its normalization tables,
-  which hold another trie, must be those of `SentencePieceTokenizer`, which are the same for all
-  vocabularies.
+- A SentencePiece model is a protocol buffer, see `text/sentencepiece_model.py` for models that this
+  package learned, and `text/sentencepiece_pieces.py` for those of others.
 
 A model must be a constant of the graph: one that the graph computes is refused.
 """
 
+import ctypes
 import hashlib
-import math
+import os
+import pathlib
 import re
 import struct
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from google.protobuf.message import DecodeError
 
+from keras_transformer.export.damage import refused
 from keras_transformer.export.graph import Graph, NotConstantError
+from keras_transformer.text.sentencepiece_model import find_model_problem
+from keras_transformer.text.sentencepiece_pieces import find_unsafe_part
 
 #: Largest model, in bytes. A vocabulary of 250,000 pieces takes about 5 MB.
 MAXIMUM_BYTES = 64 << 20
@@ -45,13 +48,25 @@ _LONGEST = 2**31 - 1
 _INSIDE = b" "
 _SPECIAL = re.compile(rb"special [0-9]{1,7}")
 
-#: sha256 of the normalization tables of `SentencePieceTokenizer`: escapes of "▁", and the reverse.
-NORMALIZER_SHA256 = ""
-DENORMALIZER_SHA256 = ""
-
 
 class UnsafeModelError(ValueError):
-    """Raised for a model that is not one of this package's tokenizers."""
+    """Raised for a model that an operation cannot read safely."""
+
+
+def check_tokenizer_models(directory: str | os.PathLike[str], meta_graph: Any) -> None:
+    """Raises a `UserError` if a tokenizer model of a graph cannot be trusted.
+
+    Args:
+        directory: directory of the export, for messages.
+        meta_graph: from `read_meta_graph`.
+    """
+    problem = next(model_problems(Graph(meta_graph)), None)
+    if problem is not None:
+        raise refused(
+            directory,
+            f"refused: {problem}.",
+            "Do not load it; export the model with `keras-transformer export`.",
+        )
 
 
 def model_problems(graph: Graph) -> Iterator[str]:
@@ -74,10 +89,13 @@ def model_problems(graph: Graph) -> Iterator[str]:
                     content = node.attr["model"].s
                     _check_shared_name(node)
                     if content not in checked:
-                        check_sentencepiece_model(content)
+                        # Learned by this package, or by others.
+                        unsafe = find_model_problem(content) and find_unsafe_part(content)
+                        if unsafe is not None:
+                            raise UnsafeModelError(unsafe)
                         checked.add(content)
             except (UnsafeModelError, NotConstantError) as problem:
-                yield f"the tokenizer model of {node.op} in {where} is not one of ours: {problem}"
+                yield f"the tokenizer model of {node.op} in {where} cannot be trusted: {problem}"
 
 
 def _wordpiece_models(graph: Graph, place: str | None, node: Any) -> Iterator[bytes]:
@@ -112,15 +130,26 @@ def check_wordpiece_model(content: bytes) -> None:
         raise UnsafeModelError("its structure is damaged") from error
     if (longest, inside) != (_LONGEST, _INSIDE) or not _SPECIAL.fullmatch(unknown):
         raise UnsafeModelError("it was built with other settings")
-    from tensorflow_text.core.pybinds import pywrap_fast_wordpiece_tokenizer_model_builder
-
-    build = pywrap_fast_wordpiece_tokenizer_model_builder.build_fast_wordpiece_model
     try:
-        same = bytes(build(pieces, longest, inside, unknown, True, False))
+        same = bytes(_model_builder()(pieces, longest, inside, unknown, True, False))
     except (RuntimeError, ValueError) as error:
         raise UnsafeModelError("its vocabulary is not valid") from error
     if same != content:
         raise UnsafeModelError("it differs from the model of its vocabulary")
+
+
+def _model_builder() -> Any:
+    """Returns the function that builds WordPiece models, without starting TensorFlow."""
+    import tensorflow
+
+    # Other libraries find it by its name once it is loaded.
+    for directory in tensorflow.__path__:
+        library = pathlib.Path(directory, "libtensorflow_framework.so.2")
+        if library.exists():
+            ctypes.CDLL(str(library), ctypes.RTLD_GLOBAL)
+    from tensorflow_text.core.pybinds import pywrap_fast_wordpiece_tokenizer_model_builder
+
+    return pywrap_fast_wordpiece_tokenizer_model_builder.build_fast_wordpiece_model
 
 
 class _Flatbuffer:
@@ -195,54 +224,3 @@ def _check_shared_name(node: Any) -> None:
     expected = f"sentencepiece_{hashlib.sha256(node.attr['model'].s).hexdigest()}"
     if node.attr["shared_name"].s != expected.encode() or node.attr["container"].s:
         raise UnsafeModelError("its resource has another name")
-
-
-def check_sentencepiece_model(content: bytes) -> None:
-    """Raises `UnsafeModelError` unless `SentencePieceTokenizer` could have learned this model.
-
-    Args:
-        content: the protocol buffer.
-    """
-    from sentencepiece import sentencepiece_model_pb2
-
-    if len(content) > MAXIMUM_BYTES:
-        raise UnsafeModelError(f"{len(content):,} bytes, but at most {MAXIMUM_BYTES:,} are allowed")
-    try:
-        model = sentencepiece_model_pb2.ModelProto.FromString(content)
-    except DecodeError as error:
-        raise UnsafeModelError("no protocol buffer of SentencePiece") from error
-    if model.SerializeToString(deterministic=True) != content:
-        raise UnsafeModelError("its protocol buffer is not in its usual form")
-    size = len(content)
-    model.DiscardUnknownFields()
-    if model.ByteSize() != size or model.HasField("self_test_data"):
-        raise UnsafeModelError("it has unknown fields")
-    if model.trainer_spec.model_type not in (model.trainer_spec.UNIGRAM, model.trainer_spec.BPE):
-        raise UnsafeModelError("it is neither unigram nor BPE")
-    for spec, sha256 in (
-        (model.normalizer_spec, NORMALIZER_SHA256),
-        (model.denormalizer_spec, DENORMALIZER_SHA256),
-    ):
-        if hashlib.sha256(spec.precompiled_charsmap).hexdigest() != sha256:
-            raise UnsafeModelError("its normalization table is another")
-    _check_pieces(model.pieces)
-
-
-def _check_pieces(pieces: Any) -> None:
-    if len(pieces) > MAXIMUM_PIECES:
-        raise UnsafeModelError(
-            f"{len(pieces):,} pieces, but at most {MAXIMUM_PIECES:,} are allowed"
-        )
-    kinds = pieces[0].Type if pieces else None
-    if kinds is None:
-        raise UnsafeModelError("no pieces")
-    names = {each.piece for each in pieces}
-    if len(names) != len(pieces) or "" in names:
-        raise UnsafeModelError("a piece that is empty or occurs twice")
-    if not all(math.isfinite(each.score) for each in pieces):
-        raise UnsafeModelError("a score that is not finite")
-    if sum(each.type == each.UNKNOWN for each in pieces) != 1:
-        raise UnsafeModelError("not one unknown piece")
-    bytes_found = {each.piece for each in pieces if each.type == each.BYTE}
-    if bytes_found != {f"<0x{byte:02X}>" for byte in range(256)}:
-        raise UnsafeModelError("not a piece for each byte")

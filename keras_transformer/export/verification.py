@@ -12,17 +12,13 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from keras_transformer import __version__
-from keras_transformer.export.allowed_ops import check_ops
 from keras_transformer.export.damage import damaged, refused
 from keras_transformer.export.golden import GoldenRow, replay_golden_pairs
+from keras_transformer.export.inspection import inspect_export
 from keras_transformer.export.manifest import MANIFEST
 from keras_transformer.export.modules import signatures_of_export, signatures_of_kind
 from keras_transformer.export.private_copy import PrivateCopy, private_copy
-from keras_transformer.export.saved_model_file import (
-    SAVED_MODEL,
-    check_variables,
-    read_meta_graph,
-)
+from keras_transformer.export.saved_model_file import SAVED_MODEL
 from keras_transformer.export.signatures import Signature, check_signatures
 from keras_transformer.export.versions import RUNNER, resolve_version
 
@@ -135,30 +131,32 @@ def _check(copy: PrivateCopy, refuse_newer: bool) -> Verification:
         problem = f"a {manifest.get('export_format')} export, not a SavedModel."
         fix = f"Run it with `python {RUNNER}`, or check it with `keras-transformer verify`."
         raise refused(directory, problem, fix)
-    meta_graph = read_meta_graph(directory)
+    found = inspect_export(directory)
     if refuse_newer:
-        _refuse_newer(directory, manifest, meta_graph)
-    ops = check_ops(directory, meta_graph)
+        _refuse_newer(directory, manifest, found.tensorflow_version)
     named = sorted(manifest["ops"]["outside_core"])
-    outside, listed = (", ".join(names) or "none" for names in (ops.outside_core, named))
-    if ops.outside_core != named:
+    outside, listed = (", ".join(names) or "none" for names in (found.outside_core, named))
+    if found.outside_core != named:
         problem = f"ops outside core TensorFlow are {outside}, but it names {listed}"
         raise damaged(directory, MANIFEST, problem)
     kind, has_golden = manifest["kind"], [pair["signature"] for pair in manifest["golden"]]
     records = signatures_of_export(manifest)
-    names = check_signatures(directory, meta_graph, kind, records, has_golden)
-    variables, parameters = check_variables(directory, meta_graph)
+    names = check_signatures(directory, found.signatures, kind, records, has_golden)
+    unproven = sorted(set(names) - set(has_golden))
+    if unproven:
+        problem = f"no golden pair of the signature {unproven[0]!r}, so nothing shows its answers"
+        raise damaged(directory, MANIFEST, problem)
     written = manifest["created_with"].items()
     made_with = ", ".join(f"{package} {version}" for package, version in written if version)
     details = {
         "version": f"{original.name} in {original.absolute().parent}",
-        "graph": f"{len(meta_graph.graph_def.library.function):,} functions in {SAVED_MODEL}",
+        "graph": f"{found.functions:,} functions in {SAVED_MODEL}",
         "manifest": f"{kind} {manifest['name']!r}, format {manifest['format']}",
         "files": f"{len(manifest['files'])} files, {total_bytes:,} bytes: sha256 unchanged",
         "versions": f"made with {made_with}",
-        "ops": f"{len(ops.ops)} kinds, all allowed; outside core: {outside}",
+        "ops": f"{found.ops} kinds, all allowed; outside core: {outside}",
         "signatures": ", ".join(names),
-        "weights": f"{variables} variables, {parameters:,} parameters",
+        "weights": f"{found.variables} variables, {found.parameters:,} parameters",
     }
     checks = tuple(Check(name, True, detail) for name, detail in details.items())
     return Verification(original, checks, manifest, total_bytes)
@@ -207,7 +205,9 @@ def _verify_in_format(copy: PrivateCopy) -> Verification:
     return FORMATS[name].verify(copy)
 
 
-def _refuse_newer(directory: pathlib.Path, manifest: dict[str, Any], meta_graph: Any) -> None:
+def _refuse_newer(
+    directory: pathlib.Path, manifest: dict[str, Any], tensorflow_version: str
+) -> None:
     """Raises a `UserError` if an installed package is older than the one that wrote the export.
 
     TensorFlow may fail to load exports of a newer minor version; patch versions are compatible.
@@ -218,7 +218,7 @@ def _refuse_newer(directory: pathlib.Path, manifest: dict[str, Any], meta_graph:
     except importlib.metadata.PackageNotFoundError:  # the replay reports it if it is needed
         tensorflow_text = None
     packages = [
-        ("TensorFlow", meta_graph.meta_info_def.tensorflow_version, tf.__version__),
+        ("TensorFlow", tensorflow_version, tf.__version__),
         ("TensorFlow", written["tensorflow"], tf.__version__),
         ("keras_transformer", written["keras_transformer"], __version__),
         ("tensorflow_text", written["tensorflow_text"], tensorflow_text),

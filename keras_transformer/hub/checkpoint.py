@@ -6,6 +6,7 @@ files, which can run code, are never opened.
 """
 
 import dataclasses
+import importlib
 import math
 import os
 import pathlib
@@ -89,9 +90,12 @@ class Checkpoint:
 
         Args:
             directory: Directory with `config.json` and `model.safetensors`, or its shards with
-                their index.
+                their index; or a GGUF file.
         """
         path = pathlib.Path(directory)
+        if path.suffix == ".gguf" and not path.is_dir():
+            gguf = importlib.import_module("keras_transformer.hub.gguf")
+            return gguf.GGUFCheckpoint.open(path)
         if not path.is_dir():
             fix = "Give a directory with config.json and model.safetensors; nothing is downloaded."
             raise UserError("no such directory.", where=path, fix=fix)
@@ -100,6 +104,11 @@ class Checkpoint:
             read_json(path, GENERATION_CONFIG) if has_file(path, GENERATION_CONFIG) else None
         )
         return cls(path, config, generation, _find_tensors(path))
+
+    @property
+    def files(self) -> frozenset[str]:
+        """Returns the names of the files that config and tensors are read from."""
+        return frozenset({CONFIG, *(stored.file for stored in self.tensors.values())})
 
     def read(self, name: str) -> np.ndarray:
         """Returns a tensor; one of floating-point numbers as float32, all of them finite.

@@ -58,6 +58,8 @@ class Family(abc.ABC):
     prefixes: ClassVar[tuple[str, ...]] = ()
     #: Further keys of the config that never change what these models compute.
     harmless: ClassVar[tuple[str, ...]] = ()
+    #: Roles of special ids that the tokenizer decides on, because configs may not have them.
+    tokenizer_roles: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, tensors: Mapping[str, StoredTensor]) -> None:
         self.tensors: Mapping[str, StoredTensor] = tensors
@@ -76,6 +78,10 @@ class Family(abc.ABC):
 
         Configs do not have the unknown id. A tokenizer that has another one replaces it.
         """
+
+    def adapt(self, settings: dict[str, Any], ids: SpecialIds) -> dict[str, Any]:
+        """Returns the settings for the special ids of the tokenizer; here they are unchanged."""
+        return settings
 
     @abc.abstractmethod
     def load_weights(self, model: Any, weights: WeightLoader) -> None:
@@ -122,7 +128,7 @@ def load_model(
     kind, settings = family.model_class(config), family.settings(config)
     ids = special_ids_of(family, config, special_ids)
     config.finish(family.registered_name)
-    model = _build(kind, settings, ids, dtype, checkpoint)
+    model = _build(kind, family.adapt(settings, ids), ids, dtype, checkpoint)
     weights = WeightLoader(checkpoint, model, family.prefixes)
     family.load_weights(model, weights)
     weights.finish(family.registered_name)
@@ -137,7 +143,8 @@ def special_ids_of(
     if of_tokenizer is None:
         return ids
     for role in ("padding", "start", "end"):
-        if getattr(ids, role) != getattr(of_tokenizer, role):
+        is_open = role in family.tokenizer_roles
+        if not is_open and getattr(ids, role) != getattr(of_tokenizer, role):
             raise UserError(
                 f"the {role} id is {getattr(ids, role)} in {CONFIG}, but "
                 f"{getattr(of_tokenizer, role)} in the tokenizer.",

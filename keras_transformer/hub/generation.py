@@ -37,6 +37,7 @@ _HARMLESS = frozenset(
         *("return_dict_in_generate", "max_time", "cache_implementation", "is_assistant"),
         *("remove_invalid_values", "low_memory", "num_assistant_tokens"),
         *("_eos_token_tensor", "trust_remote_code", "bos_token_id"),
+        "pad_token_id",  # what follows the end
     }
 )
 _STOPPING = {True: "early", False: "heuristic", "never": "never"}
@@ -142,7 +143,6 @@ def _single_words(words: Any) -> list[int]:
 def _require_ids(values: dict[str, Any], special_ids: SpecialIds) -> None:
     """Checks that the ids of generation are those of the model, and removes them."""
     for key, role in (
-        ("pad_token_id", "padding"),
         ("decoder_start_token_id", "start"),
         ("eos_token_id", "end"),
         ("forced_eos_token_id", "end"),

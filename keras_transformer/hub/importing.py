@@ -13,7 +13,7 @@ from keras_transformer.export.damage import sha256_of
 from keras_transformer.export.run_manifest import RunManifest
 from keras_transformer.export.trained_model import TrainedModel
 from keras_transformer.export.versions import require_loadable
-from keras_transformer.hub.checkpoint import CONFIG, Checkpoint
+from keras_transformer.hub.checkpoint import Checkpoint
 from keras_transformer.hub.family import load_model
 from keras_transformer.hub.generation import search_of
 from keras_transformer.hub.tokenizers import load_tokenizer
@@ -129,10 +129,11 @@ def _labels(names: Any) -> tuple[str, ...]:
 
 
 def _origin(checkpoint: Checkpoint) -> dict[str, Any]:
-    files = sorted({CONFIG, *(stored.file for stored in checkpoint.tensors.values())})
     return {
         "imported_with": {"keras_transformer": __version__},
         "directory": checkpoint.directory.absolute().name,
         "model_type": checkpoint.config.get("model_type"),
-        "sha256": {name: sha256_of(checkpoint.directory, name)[0] for name in files},
+        "sha256": {
+            name: sha256_of(checkpoint.directory, name)[0] for name in sorted(checkpoint.files)
+        },
     }

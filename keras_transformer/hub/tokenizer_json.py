@@ -38,7 +38,9 @@ class JsonParts:
             raise self.refuse(f"has a {name!r} that is no object with a type.")
         if part["type"] != "Sequence":
             return [part]
-        inner = next((part[key] for key in (f"{name}s", "processors") if key in part), None)
+        inner = next(
+            (part[key] for key in (f"{name}s", "pretokenizers", "processors") if key in part), None
+        )
         if not isinstance(inner, list):
             raise self.refuse(f"has a sequence in {name!r} without steps.")
         return [step for each in inner for step in self._flat(each, name, depth + 1)]

@@ -5,6 +5,12 @@ from typing import Any
 
 from keras_transformer._utils.errors import UserError
 from keras_transformer._utils.types import Path
+from keras_transformer.hub.byte_pair_files import (
+    BYTE_PAIR_FILES,
+    byte_pair_numbers,
+    byte_pair_tokenizer,
+    is_byte_level,
+)
 from keras_transformer.hub.sentencepiece_files import (
     M2M_FILES,
     MARIAN_FILES,
@@ -76,16 +82,21 @@ def _load(files: TokenizerFiles, source: str | None, target: str | None) -> Toke
         return _marian(files, source, target)
     if files.has(*M2M_FILES):
         return _from_model(files, M2M_FILES[0], tokens_of_vocabulary(files), source, target)
-    kind = JsonParts(files).model.get("type") if files.tokenizer is not None else None
+    parts = JsonParts(files) if files.tokenizer is not None else None
+    kind = parts.model.get("type") if parts is not None else None
     if kind == "WordPiece" or (kind is None and files.has(VOCABULARY)):
         return _bert(files)
+    if parts is not None and kind == "BPE" and is_byte_level(parts):
+        return _byte_pairs(files)
+    if parts is None and files.has(*BYTE_PAIR_FILES):
+        return _byte_pairs(files)
     for name in MODEL_FILES:
         if files.has(name):
             return _from_model(files, name, None, source, target)
     raise UserError(
         "no tokenizer here that can be read.",
-        fix="Give a directory with source.spm, target.spm and vocab.json, or with one of "
-        f"{VOCABULARY}, {', '.join(MODEL_FILES)}.",
+        fix=f"Give a directory with {', '.join(MARIAN_FILES)}; {' and '.join(BYTE_PAIR_FILES)}; or "
+        f"one of tokenizer.json, {VOCABULARY}, {', '.join(MODEL_FILES)}.",
     )
 
 
@@ -164,6 +175,14 @@ def _bert(files: TokenizerFiles) -> TokenizerPair:
     )
 
 
+def _byte_pairs(files: TokenizerFiles) -> TokenizerPair:
+    tokens = with_added(files, byte_pair_numbers(files))
+    special_ids = find_special_ids(files, tokens, has_unknowns=False)
+    if special_ids.padding == len(tokens):
+        tokens = [*tokens, "<padding>"]
+    return TokenizerPair(byte_pair_tokenizer(files, tokens, special_ids))
+
+
 def find_special_ids(
     files: TokenizerFiles, tokens: Sequence[str], has_unknowns: bool = True
 ) -> SpecialIds:
@@ -190,14 +209,16 @@ def find_special_ids(
     def default(*texts: str) -> int | None:
         return next((numbers[text] for text in texts if text in numbers), None)
 
-    end = _first(find("eos", "eos", "sep"), default("</s>", "[SEP]", "<eos>"))
+    end = _first(find("eos", "eos", "sep"), default("</s>", "[SEP]", "<eos>", "<|endoftext|>"))
     unknown = _first(find("", "unk"), default("<unk>", "[UNK]"))
     padding = _first(find("pad", "pad"), default("<pad>", "[PAD]"))
     if end is None:
         raise UserError("no token ends a text: eos_token and sep_token are missing.")
     if not has_unknowns:
         # No text needs the unknown token, so that it can fill the rows of a batch.
-        spare = unknown if unknown not in (None, end) else len(tokens)
+        names = ((n, f"<unused {n}>") for n in range(len(tokens)) if n not in (unknown, end))
+        unused = (n for n, name in names if tokens[n] == name)
+        spare = unknown if unknown not in (None, end) else next(unused, len(tokens))
         padding = spare if padding in (None, end) else padding
         unknown = unknown if unknown not in (None, padding) else end
     if unknown is None or padding is None:

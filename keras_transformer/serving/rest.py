@@ -28,6 +28,7 @@ from keras_transformer.serving.metrics import CONTENT_TYPE, Metrics
 from keras_transformer.serving.servable import Arrays, find_signature
 from keras_transformer.serving.settings import RequestLimits
 from keras_transformer.serving.status import metadata_json, status_json
+from keras_transformer.serving.web_page import page_responses
 
 LOG = logging.getLogger("keras_transformer.serving")
 
@@ -138,6 +139,8 @@ class RestApp:
             "/monitoring/prometheus/metrics": self._metrics,
             "/models": self._models,
         }
+        self._page = page_responses()
+        self.routes.update(dict.fromkeys(self._page, self._page_file))
         self.methods: dict[str, Callable[[Exchange, ModelSpec], Awaitable[Response]]] = {
             "predict": self._predict,
             "classify": self._unimplemented,
@@ -179,7 +182,8 @@ class RestApp:
         # The path as it was sent: a model's name may contain an encoded "/".
         path = request.scope.get("raw_path", request.url.path.encode()).decode("latin-1")
         path = path.partition("?")[0]
-        if path not in _OPEN_PATHS:
+        # The page has no secrets; it asks for the API key and sends it with its requests.
+        if path not in _OPEN_PATHS and path not in self._page:
             self._authenticate(request)
         if path[:4].lower() == "/v1/":
             spec = parse_path(request.method, path)
@@ -316,6 +320,9 @@ class RestApp:
     async def _metrics(self, exchange: Exchange) -> Response:
         return Response(self.metrics.text(), headers={"Content-Type": CONTENT_TYPE})
 
+    async def _page_file(self, exchange: Exchange) -> Response:
+        return self._page[exchange.request.url.path]
+
     async def _models(self, exchange: Exchange) -> Response:
         """Lists the models, for the web page and other clients of this server."""
         models = []
@@ -332,7 +339,8 @@ class RestApp:
                     "signatures": sorted(newest.signatures) if newest else [],
                 }
             )
-        return _json(json.dumps({"models": models}).encode())
+        content = {"models": models, "methods": sorted(self.methods)}
+        return _json(json.dumps(content).encode())
 
     def _log(self, exchange: Exchange, status: int, size: int) -> None:
         self.metrics.http_answers.add(str(status))

@@ -6,6 +6,7 @@ from keras_transformer._utils.lazy import import_lazily
 
 if TYPE_CHECKING:
     from keras_transformer.text.bert_tokenizer import BertTokenizer
+    from keras_transformer.text.byte_pair_tokenizer import BytePairTokenizer
     from keras_transformer.text.bytes_tokenizer import ByteTokenizer
     from keras_transformer.text.learning import check_learning, learn_tokenizer
     from keras_transformer.text.pretrained_sentencepiece_tokenizer import (
@@ -23,6 +24,7 @@ import_lazily(
     __name__,
     {
         "bert_tokenizer": "BertTokenizer",
+        "byte_pair_tokenizer": "BytePairTokenizer",
         "bytes_tokenizer": "ByteTokenizer",
         "learning": "check_learning learn_tokenizer",
         "pretrained_sentencepiece_tokenizer": "PretrainedSentencePieceTokenizer",
@@ -39,6 +41,7 @@ import_lazily(
 __all__ = [
     "NO_HEAD",
     "BertTokenizer",
+    "BytePairTokenizer",
     "ByteTokenizer",
     "PretrainedSentencePieceTokenizer",
     "SentencePieceTokenizer",

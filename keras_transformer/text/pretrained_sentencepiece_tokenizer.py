@@ -60,9 +60,9 @@ class PretrainedSentencePieceTokenizer(
         if size > len(proto.pieces):
             expected = f"at most {len(proto.pieces)}, the number of pieces"
             raise ArgumentError("vocabulary_size", expected, size)
-        names = [each.piece for each in proto.pieces[:size]]
-        tokens = [name.removeprefix(CONTROL).removeprefix(ONLY_JOINED) for name in names]
-        texts = [_text(name, each.type) for name, each in zip(names, proto.pieces, strict=False)]
+        pieces = proto.pieces[:size]
+        tokens = [each.piece.removeprefix(CONTROL).removeprefix(ONLY_JOINED) for each in pieces]
+        texts = [_text(each.piece, each.type) for each in pieces]
         super().__init__(tokens, texts, special_ids, template, clean_up)
         normalizer = proto.normalizer_spec
         self._adds_space = require_boolean("adds_space", adds_space)

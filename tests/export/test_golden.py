@@ -13,7 +13,7 @@ import tensorflow as tf
 import tensorflow_text
 
 from keras_transformer._utils.errors import UserError
-from keras_transformer.export import golden, replay
+from keras_transformer.export import inspection, replay
 from keras_transformer.export.golden import make_golden_pair, replay_golden_pairs
 from keras_transformer.export.manifest import read_manifest, write_manifest
 from tests.export.small_export import NAMES, TEXTS, manifest_content, save_module
@@ -149,7 +149,7 @@ def test_replay_without_tensorflow_text_raises_an_error(written_export, tmp_path
         if not entry.name.startswith("tensorflow_text"):
             (packages / entry.name).symlink_to(entry)
     monkeypatch.setattr(sys, "executable", str(tmp_path / "venv" / "bin" / "python"))
-    monkeypatch.setattr(golden, "_library_directories", list)
+    monkeypatch.setattr(inspection, "_library_directories", list)
     fold = tensorflow_text.case_fold_utf8
     message = refusal_of(write_text_export(tmp_path / "1", fold, ["CaseFoldUTF8"]))
     assert "holds ops of tensorflow_text, which cannot be imported here (ModuleNotFound" in message

@@ -8,6 +8,7 @@ from tensorflow.python.framework import op_def_registry
 
 from keras_transformer._utils.errors import UserError
 from keras_transformer.export.allowed_ops import check_ops
+from keras_transformer.export.entry_points import check_entry_points
 from keras_transformer.export.saved_model_file import read_meta_graph
 from tests.export.small_export import TEXTS, save_module
 
@@ -152,16 +153,19 @@ def test_check_ops_refuses_a_table_from_a_file(tmp_path):
     assert "InitializeTableFromTextFileV2" in refusal_of(meta_graph)
 
 
-def test_check_ops_allows_a_table_from_the_graph(tmp_path):
+def test_check_ops_allows_a_table_from_the_graph_that_does_not_change(tmp_path):
     initializer = tf.lookup.KeyValueTensorInitializer(["eins"], tf.constant([1], tf.int64))
     module = tf.Module()
+    module.weight = tf.Variable(1.0)
     module.table = tf.lookup.StaticHashTable(initializer, -1)
-    module.more = tf.lookup.experimental.MutableHashTable(tf.string, tf.int64, -1)
-    module.serve = tf.function(
-        lambda text: module.table.lookup(text) + module.more.lookup(text), input_signature=[TEXTS]
-    )
+    module.serve = tf.function(module.table.lookup, input_signature=[TEXTS])
     meta_graph = read_meta_graph(save_module(module, tmp_path / "1", module.serve))
     assert "HashTableV2" in check_ops(tmp_path, meta_graph).ops
+    check_entry_points(tmp_path, meta_graph)
+    module.more = tf.lookup.experimental.MutableHashTable(tf.string, tf.int64, -1)
+    module.serve = tf.function(module.more.lookup, input_signature=[TEXTS])
+    meta_graph = read_meta_graph(save_module(module, tmp_path / "2", module.serve))
+    assert "MutableHashTableV2" in refusal_of(meta_graph)
 
 
 def in_branch(text):

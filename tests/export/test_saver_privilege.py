@@ -24,7 +24,7 @@ def test_check_ops_counts_the_saver_separately(written_export):
     ops = check_ops(written_export, read_meta_graph(written_export))
     assert {"SaveV2", "MergeV2Checkpoints", "RestoreV2"} <= ops.saver_ops.keys()
     assert not {"SaveV2", "MergeV2Checkpoints", "RestoreV2"} & ops.ops.keys()
-    assert {"StringUpper", "ResourceGather", "VarHandleOp"} <= ops.ops.keys()
+    assert {"StringUpper", "ReadVariableOp", "VarHandleOp"} <= ops.ops.keys()
     # `sample`, `serving_default` and each of their wrappers.
     assert ops.ops["StringUpper"] == 3
 

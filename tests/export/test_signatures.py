@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 from keras_transformer._utils.errors import UserError
+from keras_transformer.export.graph import signatures_of
 from keras_transformer.export.modules import (
     ContinuationModule,
     EncodingModule,
@@ -37,7 +38,7 @@ def meta_graph(written_export):
 
 
 def check(meta_graph, kind="Transformer"):
-    return check_signatures("small/1", meta_graph, kind, signatures_of_kind(kind))
+    return check_signatures("small/1", signatures_of(meta_graph), kind, signatures_of_kind(kind))
 
 
 def refusal_of(meta_graph, kind="Transformer"):
@@ -99,7 +100,9 @@ def test_new_signature_is_required_of_exports_that_list_it(meta_graph):
     records = (*signatures_of_kind("Transformer"), new)
 
     def check_with(*listed):
-        return check_signatures("small/1", meta_graph, "Transformer", records, listed)
+        return check_signatures(
+            "small/1", signatures_of(meta_graph), "Transformer", records, listed
+        )
 
     assert check_with(*NAMES) == sorted(NAMES)
     with pytest.raises(UserError, match="no signature 'test_count', which its manifest lists"):

@@ -3,13 +3,14 @@
 import json
 import pathlib
 import shutil
-import sys
 import tempfile
 
 import pytest
 import tensorflow as tf
 
 from keras_transformer._utils.errors import UserError
+from keras_transformer._utils.sandbox import SandboxResult
+from keras_transformer.export import golden as golden_module
 from keras_transformer.export.manifest import MANIFEST, read_manifest, write_manifest
 from keras_transformer.export.verification import verify_export
 from tests._utils.nobody import as_nobody
@@ -216,25 +217,21 @@ def test_verify_detects_a_manifest_with_other_ops(export):
     assert "ops outside core TensorFlow are none, but it names CaseFoldUTF8" in refusal_of(export)
 
 
-def test_verify_detects_different_answers(export, tmp_path, monkeypatch):
-    """A program in place of Python answers with one wrong text, or with an error."""
+def test_verify_detects_different_answers(export, monkeypatch):
+    """The process of the replay answers with one wrong text, or with an error."""
     golden = read_manifest(export)["golden"]
     golden[0]["outputs"]["text"][0] = "HALLO " * 30
     answers = [{"outputs": pair["outputs"]} for pair in golden]
-    program = tmp_path / "answers"
-    monkeypatch.setattr(sys, "executable", str(program))
 
-    def answer():
+    def answer(script, directory):
         lines = "\n".join(map(json.dumps, answers))
-        program.write_text(f"#!/bin/sh\ncat <<'END'\n{lines}\nEND\n")
-        program.chmod(0o700)
+        return SandboxResult(0, lines.encode(), b"", ("limits",))
 
-    answer()
+    monkeypatch.setattr(golden_module, "run_on_export", answer)
     message = refusal_of(export)
     assert "golden pair 1 of 6, signature serving_default, output 'text': expected 'GU" in message
     assert "got 'HALLO HALLO" in message
     answers[0] = {"outputs": read_manifest(export)["golden"][0]["outputs"]}
     answers[3] = {"error": "InvalidArgumentError: too long"}
-    answer()
     message = refusal_of(export)
     assert "golden pair 4 of 6, signature score, failed: InvalidArgumentError: too long" in message

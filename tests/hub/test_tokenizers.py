@@ -17,7 +17,9 @@ from tests.fixtures.hard_strings import LITERALS, hard_strings
 FIXTURES = pathlib.Path(__file__).parents[1] / "fixtures" / "tokenizers"
 COUNT = 200
 STRINGS = [*hard_strings(COUNT - len(LITERALS)), *LITERALS]
-KINDS = ("marian", "m2m", "bert", "bert_cased")
+# Kinds whose model puts the start id before a text itself.
+LANGUAGE_MODELS = ("gpt2", "qwen2", "llama3")
+KINDS = ("marian", "m2m", "bert", "bert_cased", "roberta", *LANGUAGE_MODELS)
 
 
 @pytest.fixture(scope="module")
@@ -61,6 +63,9 @@ def full_ids(tokenizer, strings):
 @pytest.mark.parametrize("kind", KINDS)
 def test_ids_equal_those_of_hugging_face(pairs, directories, kind):
     ids, wanted = full_ids(pairs[kind].source, STRINGS), expected(directories, kind)["ids"]
+    start = pairs[kind].special_ids.start
+    if kind in LANGUAGE_MODELS and all(row[:1] == [start] for row in wanted):
+        wanted = [row[1:] for row in wanted]
     different = [string for string, a, b in zip(STRINGS, ids, wanted, strict=True) if a != b]
     # A special token in a text is text for us, and the special token for Hugging Face.
     assert set(different) <= set(LITERALS)
@@ -245,3 +250,41 @@ def test_tokenizer_json_with_other_rules_is_refused_by_name(copy, keys, value, f
 def test_settings_that_contradict_tokenizer_json_are_refused(copy):
     with pytest.raises(UserError, match="'do_lower_case'"):
         load_tokenizer(copy("bert_cased", do_lower_case=True))
+
+
+@pytest.mark.parametrize(
+    ("keys", "value", "facts"),
+    [
+        (("model", "dropout"), 0.1, "'dropout'"),
+        (("model", "byte_fallback"), True, "'byte_fallback'"),
+        (("model", "end_of_word_suffix"), "</w>", "'end_of_word_suffix'"),
+        (("model", "merges"), ["a b c"], "merges"),
+        (("model", "merges"), [["a", 5]], "merges"),
+        (("model", "merges"), {}, "merges"),
+        (("model", "merges"), [["a", "nothing"]], "'a' and 'nothing'"),
+        (("normalizer",), {"type": "NFKC"}, "NFKC"),
+        (("pre_tokenizer", "pretokenizers", 0, "pattern"), {"Regex": "x+"}, "'x\\+'"),
+        (("pre_tokenizer", "pretokenizers", 0, "behavior"), "Removed", "'behavior'"),
+        (("pre_tokenizer", "pretokenizers"), 7, "without steps"),
+        (("pre_tokenizer", "pretokenizers", 0), {"type": "Punctuation"}, "Punctuation"),
+        (("added_tokens",), [{"id": 1202, "content": "word", "special": False}], "'word'"),
+    ],
+)
+def test_byte_pairs_with_other_rules_are_refused_by_name(copy, keys, value, facts):
+    directory = change_json(copy("qwen2"), *keys, value=value)
+    with pytest.raises(UserError, match=facts):
+        load_tokenizer(directory)
+
+
+def test_models_without_padding_get_an_id_for_it(pairs):
+    tokenizer = pairs["gpt2"].source
+    assert tokenizer.special_ids.padding == tokenizer.vocabulary_size - 1
+    unused = pairs["qwen2"].source
+    assert unused.special_ids.padding < unused.vocabulary_size - 1
+
+
+def test_added_markup_is_written_and_not_read(pairs):
+    tokenizer = pairs["qwen2"].source
+    number = tokenizer.vocabulary().index("<tool_call>")
+    assert tokenizer.detokenize([[number]]).numpy().tolist() == [b"<tool_call>"]
+    assert number not in tokenizer.tokenize(["<tool_call>"]).to_list()[0]

@@ -1,6 +1,9 @@
 """Fixtures: a small real corpus in many scripts, and a tokenizer of every kind learned from it."""
 
 import io
+import json
+import pathlib
+import tarfile
 
 import babel
 import pytest
@@ -8,13 +11,16 @@ import sentencepiece
 
 from keras_transformer.text import (
     BertTokenizer,
+    BytePairTokenizer,
     ByteTokenizer,
     PretrainedSentencePieceTokenizer,
     SpecialIds,
     learn_tokenizer,
 )
+from keras_transformer.text.byte_pair_model import byte_pair_model
 from keras_transformer.text.sentencepiece_pieces import arrange_pieces, parse_model
 
+FIXTURES = pathlib.Path(__file__).parents[1] / "fixtures" / "tokenizers"
 LANGUAGES = (
     *("ar", "cs", "de", "el", "en", "es", "fi", "fr", "he", "hi", "hu", "id", "it", "ja", "ko"),
     *("nl", "pl", "pt", "ro", "ru", "sv", "th", "tr", "uk", "vi", "zh"),
@@ -60,6 +66,18 @@ def foreign_sentencepiece(lines):
     return PretrainedSentencePieceTokenizer(arranged, len(tokens), SpecialIds())
 
 
+def byte_pairs():
+    """Returns a byte-level BPE tokenizer with the merges of a small GPT-2 vocabulary."""
+    with tarfile.open(FIXTURES / "byte_pair.tar.xz") as archive:
+        vocabulary = json.load(archive.extractfile("gpt2/vocab.json"))
+        lines = archive.extractfile("gpt2/merges.txt").read().decode().split("\n")[1:-1]
+    tokens = [token for token in vocabulary if token != "<|endoftext|>"]
+    tokens = ["<pad>", "<unk>", "<s>", "</s>", *tokens]
+    merges = [tuple(line.split(" ")) for line in lines]
+    model = byte_pair_model(tokens, merges, without_text=range(4))
+    return BytePairTokenizer(model, len(tokens), SpecialIds())
+
+
 @pytest.fixture(scope="session")
 def tokenizers(corpus, silent):
     """Returns every kind and variant by name; each session learns them once."""
@@ -71,5 +89,6 @@ def tokenizers(corpus, silent):
         "pretrained_sentencepiece": foreign_sentencepiece(corpus),
         "wordpiece": learn_tokenizer("wordpiece", corpus, 7000, progress=silent),
         "wordpiece_lowercase": lowercase,
+        "byte_pair": byte_pairs(),
         "bert": BertTokenizer(lowercase.vocabulary(), SpecialIds(), controls=(0, 2, 3)),
     }

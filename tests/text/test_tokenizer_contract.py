@@ -25,6 +25,7 @@ VARIANTS = [
     "wordpiece",
     "wordpiece_lowercase",
     "bert",
+    "byte_pair",
     "pretrained_sentencepiece",
 ]
 # Kinds that cannot spell every text.

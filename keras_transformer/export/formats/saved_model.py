@@ -13,7 +13,6 @@ import tensorflow as tf
 from keras_transformer._utils.checks import require_choice
 from keras_transformer._utils.errors import ArgumentError, UserError
 from keras_transformer.decoding import Search, SearchSettings
-from keras_transformer.export.allowed_ops import check_ops
 from keras_transformer.export.formats.base import (
     ExportFormat,
     described_export,
@@ -21,6 +20,7 @@ from keras_transformer.export.formats.base import (
     register_export_format,
 )
 from keras_transformer.export.golden import make_golden_pair, replay_golden_pairs
+from keras_transformer.export.inspection import inspect_export
 from keras_transformer.export.manifest import write_manifest
 from keras_transformer.export.modules import (
     TextLimits,
@@ -28,7 +28,6 @@ from keras_transformer.export.modules import (
     make_text_module,
     signatures_of_kind,
 )
-from keras_transformer.export.saved_model_file import read_meta_graph
 from keras_transformer.export.trained_model import TrainedModel
 
 #: Texts with which every export is tested, in addition to the model's own examples: an empty text,
@@ -122,7 +121,7 @@ class SavedModelFormat(ExportFormat):
         # warm-up request fails.
         batched = [each for each in requests if module.functions[each[0]].record.is_batched]
         write_warmup_requests(directory, batched)
-        outside_core = check_ops(directory, read_meta_graph(directory)).outside_core
+        outside_core = inspect_export(directory).outside_core
         if self.portable and outside_core:
             found = ", ".join(outside_core)
             raise UserError(f"A portable export has core operations only; this one has {found}.")
