@@ -22,7 +22,7 @@ import pytest
 # models and graphs are many objects: collecting less often saves a tenth of the time.
 gc.collect()
 gc.freeze()
-gc.set_threshold(50_000, 20, 50)
+gc.set_threshold(20_000, 10, 20)
 
 # Property tests have no deadline, and draw the same examples every time.
 hypothesis.settings.register_profile("keras_transformer", deadline=None, derandomize=True)
