@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from keras_transformer._utils.errors import ArgumentError, UserError
+from keras_transformer._utils.limits import maximum_of
 
 
 def require_boolean_or_none(name: str, value: Any) -> bool | None:
@@ -31,16 +32,22 @@ def require_positive_integer(name: str, value: Any) -> int:
 
 
 def require_integer(name: str, value: Any, minimum: int) -> int:
-    """Returns `value` as an `int` if it is a whole number of at least `minimum`."""
+    """Returns `value` as an `int` if it is a whole number between `minimum` and its limit.
+
+    The limits are in `keras_transformer._utils.limits`.
+    """
     if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < minimum:
         raise ArgumentError(name, f"a whole number of at least {minimum}", value)
+    if int(value) > (maximum := maximum_of(name)):
+        raise ArgumentError(name, f"at most {maximum}", value)
     return int(value)
 
 
 def require_seed(name: str, value: Any) -> int:
     """Returns `value` as an `int` if it is an unsigned 64-bit integer."""
-    if require_integer(name, value, minimum=0) >= 2**64:
-        raise ArgumentError(name, "below 2**64", value)
+    is_integer = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    if not is_integer or not 0 <= int(value) < 2**64:
+        raise ArgumentError(name, "a whole number of at least 0 and below 2**64", value)
     return int(value)
 
 
@@ -69,6 +76,8 @@ def _number_check(expected: str, is_valid: Callable[[Any], bool]) -> Callable[[s
     def require_number(name: str, value: Any) -> float:
         if not isinstance(value, numbers.Real) or isinstance(value, bool) or not is_valid(value):
             raise ArgumentError(name, expected, value)
+        if float(value) > (maximum := maximum_of(name, math.inf)):
+            raise ArgumentError(name, f"at most {maximum:g}", value)
         return float(value)
 
     return require_number

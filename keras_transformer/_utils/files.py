@@ -1,14 +1,22 @@
 """Atomic writing: files and directories that appear complete or not at all."""
 
 import contextlib
+import fcntl
 import os
 import pathlib
+import re
 import secrets
 import shutil
+import time
 from collections.abc import Iterator
 from typing import IO, Any
 
 from keras_transformer._utils.errors import UserError
+
+#: Names of temporary files and directories of this module: `.<name>.<16 hexadecimal digits>`.
+LEFTOVER = re.compile(r"\..+\.[0-9a-f]{16}", re.S)
+
+_SECONDS_TO_LOCK = 5
 
 
 @contextlib.contextmanager
@@ -54,7 +62,11 @@ def atomic_directory(path: str | os.PathLike[str]) -> Iterator[pathlib.Path]:
         raise UserError("exists already.", where=path, fix=fix)
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary.mkdir()
+    # The lock of a process that is killed ends, see `remove_leftovers`.
+    lock = os.open(temporary, os.O_RDONLY)
     try:
+        with contextlib.suppress(OSError):  # a file system without locks
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield temporary
         for entry in [*temporary.rglob("*"), temporary]:
             _flush_to_disk(entry)
@@ -63,7 +75,38 @@ def atomic_directory(path: str | os.PathLike[str]) -> Iterator[pathlib.Path]:
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
+    finally:
+        os.close(lock)
     _flush_to_disk(path.parent)
+
+
+def remove_leftovers(directory: str | os.PathLike[str]) -> None:
+    """Removes temporary directories that killed processes have left in a directory.
+
+    Those of running processes are locked, and stay. So do all on a file system without locks.
+
+    >>> import tempfile, time
+    >>> directory = pathlib.Path(tempfile.mkdtemp())
+    >>> (directory / ".1.0123456789abcdef").mkdir()
+    >>> hours_ago = time.time() - 9999
+    >>> os.utime(directory / ".1.0123456789abcdef", (hours_ago, hours_ago))
+    >>> remove_leftovers(directory)
+    >>> os.listdir(directory)
+    []
+    """
+    directory = pathlib.Path(directory)
+    for entry in directory.iterdir() if directory.is_dir() else ():
+        with contextlib.suppress(OSError):
+            if not LEFTOVER.fullmatch(entry.name) or entry.is_symlink() or not entry.is_dir():
+                continue
+            lock = os.open(entry, os.O_RDONLY)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                # A process locks its directory at once, but after it has created it.
+                if time.time() - entry.stat().st_mtime > _SECONDS_TO_LOCK:
+                    shutil.rmtree(entry, ignore_errors=True)
+            finally:
+                os.close(lock)
 
 
 def _with_temporary(path: str | os.PathLike[str]) -> tuple[pathlib.Path, pathlib.Path]:

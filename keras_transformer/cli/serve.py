@@ -19,20 +19,19 @@ it as `Authorization: Bearer KEY` or `X-API-Key: KEY`, and to gRPC as metadata o
 import argparse
 import logging
 import os
-import pathlib
 
 from keras_transformer._utils.errors import UserError
 from keras_transformer.cli import shared
 
 SUMMARY = "serve exports over REST and gRPC"
 
-_KEY_VARIABLE = "KERAS_TRANSFORMER_API_KEY"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     models = "saved_models, the directory of one model, or of a version"
     parser.add_argument("directory", metavar="DIR", nargs="?", help=models)
     add = parser.add_argument
+    name = "name of the model in requests, if DIR is one model (default: its directory's)"
+    add("--name", metavar="NAME", help=name)
     add("--config", metavar="FILE", help="models, in the text format of TensorFlow Serving")
     key = "serve only versions that one of the public keys in FILE has signed; see `sign`"
     add("--key", metavar="FILE", help=key)
@@ -65,8 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--max-connections", type=int, metavar="N", default=1000, help="default: %(default)s")
 
     add = parser.add_argument_group("access").add_argument
-    key = f"file whose first line is the API key (default: the variable {_KEY_VARIABLE})"
-    add("--api-key-file", metavar="FILE", help=key)
+    add("--api-key-file", metavar="FILE", help=shared.API_KEY_HELP)
     add("--tls-certificate", metavar="FILE", help="certificate chain, PEM")
     add("--tls-key", metavar="FILE", help="private key of the certificate, PEM")
     origin = "origin whose web pages may read answers; may be repeated"
@@ -76,6 +74,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int | None:
     if (arguments.directory is None) == (arguments.config is None):
         raise UserError("Give either the directory DIR or a --config.")
+    if arguments.name is not None and arguments.config is not None:
+        raise UserError("A --config names its models.", argument="--name")
     for name in ("tls_certificate", "tls_key", "api_key_file", "key", "config"):
         path = getattr(arguments, name)
         if path is not None and not os.path.isfile(path):
@@ -119,7 +119,7 @@ def serve(arguments: argparse.Namespace) -> None:
         drain_seconds=arguments.drain_seconds,
         limits=limits,
         key=arguments.key,
-        api_key=_api_key(arguments.api_key_file),
+        api_key=shared.read_api_key(arguments.api_key_file),
         tls_certificate=arguments.tls_certificate,
         tls_key=arguments.tls_key,
         cors_origins=tuple(arguments.cors_origin),
@@ -128,18 +128,9 @@ def serve(arguments: argparse.Namespace) -> None:
     if arguments.config is not None:
         sources = read_model_config(arguments.config)
     else:
-        sources = find_models(arguments.directory)
+        sources = find_models(arguments.directory, arguments.name)
     _log_to_standard_error()
     run_server(Server(sources, settings))
-
-
-def _api_key(path: str | None) -> str | None:
-    if path is None:
-        return os.environ.get(_KEY_VARIABLE) or None
-    lines = pathlib.Path(path).read_text(encoding="utf-8").splitlines()
-    if not lines or not lines[0].strip():
-        raise UserError("the first line is empty; it must be the API key.", where=path)
-    return lines[0].strip()
 
 
 def _log_to_standard_error() -> None:

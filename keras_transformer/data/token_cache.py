@@ -5,6 +5,7 @@ import dataclasses
 import hashlib
 import json
 import mmap
+import os
 import pathlib
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -168,26 +169,44 @@ class TokenColumn:
 
 
 class _Mapped:
-    """A file as a read-only array, of which only a bounded part stays resident."""
+    """A file as a read-only array, of which only a bounded part stays resident.
+
+    Reading a mapped page that is no longer in the file ends the process (SIGBUS), so the size of
+    the file is compared before each read.
+    """
 
     def __init__(self, path: pathlib.Path, dtype: str, count: int) -> None:
+        self._path = path
         self._mapping: mmap.mmap | None = None
         self._array = np.zeros(0, dtype)
         if count:  # an empty file cannot be mapped
-            with path.open("rb") as file:
-                self._mapping = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            # Kept open: a file that replaces it at the same path does not matter.
+            self._file = path.open("rb", buffering=0)
+            self._mapping = mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ)
             self._array = np.frombuffer(self._mapping, dtype)
         self._resident = 0
 
     def take(self, positions: np.ndarray, reads: int | None = None) -> np.ndarray:
+        self._require_whole()
         values = self._array[positions]
         self._count_resident((len(positions) if reads is None else reads) * _MAPPED_AROUND_READ)
         return values
 
     def slice(self, first: int, last: int) -> np.ndarray:
+        self._require_whole()
         values = self._array[first:last].copy()
         self._count_resident(values.nbytes + _MAPPED_AROUND_READ)
         return values
+
+    def _require_whole(self) -> None:
+        if self._mapping is None:
+            return
+        size = os.fstat(self._file.fileno()).st_size
+        if size < self._array.nbytes:
+            problem = f"the file of the token cache has shrunk to {size:,} bytes while it is used."
+            fix = "Run the same command again, which builds the cache again; the last checkpoint "
+            fix += "is kept."
+            raise UserError(problem, where=self._path, fix=fix)
 
     def _count_resident(self, size: int) -> None:
         self._resident += size

@@ -219,6 +219,8 @@ class BeamSearch(Search):
             covered = tf.clip_by_value(ended.pop("coverage"), _SMALLEST_COVERAGE, 1.0)
             logs = tf.where(start.source_mask[:, None], tf.math.log(covered), 0.0)
             score += self.coverage_penalty * tf.reduce_sum(logs, axis=-1)
+        # LiteRT stores -inf as the lowest number, which must not become another one by division.
+        has_ended &= candidates["score"] > MINUS_INFINITY
         ended["score"] = tf.where(has_ended, score, MINUS_INFINITY)
         ended["lengths"] = tf.where(ended["score"] > MINUS_INFINITY, ended["lengths"], 0)
         return ended
@@ -239,11 +241,12 @@ class BeamSearch(Search):
         narrow = self.stopping == "narrow"
         worst = finished["score"][:, (self.n_best if narrow else self.beams) - 1]
         if self.stopping == "early":
-            return (worst > MINUS_INFINITY) | (scores[:, 0] == MINUS_INFINITY)
+            return (worst > MINUS_INFINITY) | (scores[:, 0] <= MINUS_INFINITY)
         if self.stopping == "heuristic":
             lengths = length - processor.prefix_lengths
         else:
             lengths = processor.maxima
         lengths = tf.reshape(tf.maximum(lengths, 1), [-1, self.beams])  # [B, N]
         reachable = scores / self.length_divisor(lengths)
+        reachable = tf.where(scores > MINUS_INFINITY, reachable, MINUS_INFINITY)
         return worst >= tf.reduce_max(reachable, axis=1)

@@ -15,6 +15,7 @@ from keras_transformer._utils.checks import (
     require_positive_integer,
 )
 from keras_transformer._utils.errors import ArgumentError, UserError
+from keras_transformer._utils.limits import maximum_of
 from keras_transformer.text.special_ids import SpecialIds
 
 #: Score of a token that is never chosen and of a hypothesis that does not exist.
@@ -132,6 +133,8 @@ class NoRepeatNgram(Constraint):
 
     def __post_init__(self) -> None:
         require_positive_integer("size", self.size)
+        if self.size > (maximum := maximum_of("no_repeat_ngram")):
+            raise ArgumentError("size", f"at most {maximum}", self.size)
 
     def adjust(
         self, scores: tf.Tensor, ids: tf.Tensor, length: tf.Tensor, special_ids: SpecialIds
@@ -339,7 +342,7 @@ class LogitsProcessor:
     ) -> tuple[tf.Tensor, int | tf.Tensor]:
         """Returns which rows `[R]`, of `best` scores `[R]`, have only one token, and this token."""
         end = self.special_ids.end
-        is_decided = (self._new_length(length) >= self.maxima) | (best == MINUS_INFINITY)
+        is_decided = (self._new_length(length) >= self.maxima) | (best <= MINUS_INFINITY)
         if self.prefix is None:
             return is_decided, end
         is_forced = self.is_forced(length)

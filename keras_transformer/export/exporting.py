@@ -7,7 +7,7 @@ from typing import Any
 
 from keras_transformer._utils.checks import require_choice, require_integer
 from keras_transformer._utils.errors import UserError
-from keras_transformer._utils.files import atomic_directory
+from keras_transformer._utils.files import atomic_directory, remove_leftovers
 from keras_transformer.export.formats import FORMATS
 from keras_transformer.export.trained_model import TrainedModel
 from keras_transformer.export.versions import next_version, require_loadable
@@ -43,6 +43,7 @@ def export_model(
     """
     require_choice("format", format, FORMATS)
     directory = _require_place(to)
+    remove_leftovers(directory)  # of an export that was killed
     if version is None:
         version = next_version(directory)
     path = directory / str(require_integer("version", version, 0))

@@ -33,7 +33,7 @@ SIGNATURE = "assets.extra/manifest.sig"
 FORMAT = 1
 
 #: Golden pairs are a few sentences, and attention scores between them.
-MAXIMUM_BYTES = 64 << 20
+MAXIMUM_BYTES = 16 << 20
 
 _FREE = ("model", "recipe", "tokenizers", "search", "weights", "limits", "quality")
 _TYPES: dict[str, type] = dict.fromkeys(_FREE, object) | {
@@ -62,6 +62,7 @@ def write_manifest(directory: str | os.PathLike[str], content: dict[str, Any]) -
         files[name] = {"sha256": sha256, "bytes": size}
     # As it will be read: tuples become lists, and keys become strings.
     content = json.loads(json.dumps(content, allow_nan=False))
+    content["recipe"] = _without_places(content.get("recipe"))
     problem = find_problem(content)
     if problem is not None:
         raise UserError(f"The content of the manifest is not valid: {problem}.")
@@ -198,6 +199,38 @@ def check_files(
         if sha256 != wanted["sha256"]:
             raise damaged(directory, name, "its content has changed (sha256)")
     return sum(wanted["bytes"] for wanted in files.values())
+
+
+# Sections of a recipe about the machine of the training.
+_PRIVATE_SECTIONS = ("checkpoints", "tensorboard", "export")
+# Keys of the section `data` that hold files, and options of a format or a tokenizer that may.
+_FILES = ("train", "validation", "test", "format_options", "options")
+
+
+def _without_places(recipe: Any) -> Any:
+    """Returns a recipe for an export: file names without directories, nothing about the machine.
+
+    >>> _without_places({"data": {"train": ["/home/me/a.en"], "cache": "/tmp"}, "export": {}})
+    {'data': {'train': ['a.en'], 'cache': None}}
+    """
+    if not isinstance(recipe, dict):
+        return recipe
+    public = {name: value for name, value in recipe.items() if name not in _PRIVATE_SECTIONS}
+    for name in ("data", "text"):
+        if isinstance(section := public.get(name), dict):
+            public[name] = {
+                key: _file_names(value) if key in _FILES else None if key == "cache" else value
+                for key, value in section.items()
+            }
+    return public
+
+
+def _file_names(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _file_names(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_file_names(each) for each in value]
+    return pathlib.PurePath(value).name if isinstance(value, str) else value
 
 
 def _is_golden_pair(pair: Any) -> bool:

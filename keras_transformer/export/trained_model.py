@@ -143,9 +143,9 @@ class TrainedModel:
         """
         directory = model_directory(directory)
         check_trained_model(directory, key)
-        description = _read_description(directory)
+        description = read_description(directory)
         model = _build_model(directory, description)
-        _load_weights(model, directory)
+        load_weights(model, directory)
         tokenizers = TokenizerPair.load(directory / TOKENIZERS)
         recipe, quality = description["recipe"], description["quality"]
         examples, labels = tuple(description["examples"]), tuple(description["labels"])
@@ -178,7 +178,7 @@ def check_trained_model(
     if not os.path.lexists(directory / RUN_MANIFEST) and not os.path.lexists(
         directory / DESCRIPTION
     ):
-        _read_description(directory)  # reports that there is no model
+        read_description(directory)  # reports that there is no model
     manifest = RunManifest.read(directory, key)
     manifest.check()
     manifest.check_no_others()
@@ -194,14 +194,19 @@ def seal_trained_model(directory: pathlib.Path) -> None:
     Args:
         directory: the directory with the model's description, from `model_directory`.
     """
-    description = _read_description(directory)
+    description = read_description(directory)
     if sha256_of(directory, WEIGHTS)[0] != description["weights_sha256"]:
         problem = "damaged: the file has changed since it was written."
         raise UserError(problem, where=directory / WEIGHTS, fix=_COPY_AGAIN)
     RunManifest.new(directory).add_all()
 
 
-def _read_description(directory: pathlib.Path) -> dict[str, Any]:
+def read_description(directory: pathlib.Path) -> dict[str, Any]:
+    """Returns the checked description of a trained model: class, config and others.
+
+    Args:
+        directory: the directory with the description, from `model_directory`.
+    """
     path = directory / DESCRIPTION
     try:
         description = parse_json(path.read_bytes())
@@ -250,7 +255,13 @@ def _writer_of(description: dict[str, Any]) -> tuple[str, str]:
     return writer, f"Use {writer}, or train the model again with this version."
 
 
-def _load_weights(model: keras.Model, directory: pathlib.Path) -> None:
+def load_weights(model: keras.Model, directory: pathlib.Path) -> None:
+    """Sets the weights of a model to those of a trained model with the same config.
+
+    Args:
+        model: the model.
+        directory: the directory with the weights, from `model_directory`.
+    """
     path = directory / WEIGHTS
     try:
         model.load_weights(path)

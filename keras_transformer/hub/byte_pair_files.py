@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from keras_transformer._utils.errors import UserError
-from keras_transformer.hub.tokenizer_files import SETTINGS, TOKENIZER, TokenizerFiles
+from keras_transformer.hub.tokenizer_files import SETTINGS, TOKENIZER, TokenizerFiles, is_markup
 from keras_transformer.hub.tokenizer_json import JsonParts
 from keras_transformer.text.byte_pair_model import byte_pair_model
 from keras_transformer.text.byte_pair_tokenizer import BytePairTokenizer
@@ -56,11 +56,11 @@ def byte_pair_tokenizer(
     if files.tokenizer is not None:
         parts = JsonParts(files)
         options, template = _options_of_json(parts), parts.template(tokens)
-        merges, where = _pairs(parts.model.get("merges")), TOKENIZER
+        merges, where = read_merges(parts.model.get("merges")), TOKENIZER
     elif kind in _OPTIONS:
         options, where = dict(_OPTIONS[kind]), "merges.txt"
         lines = files.bytes(where).decode("utf-8", "replace").split("\n")
-        merges = _pairs([line for line in lines if line and not line.startswith("#version")])
+        merges = read_merges([line for line in lines if line and not line.startswith("#version")])
     else:
         known = ", ".join(f"{name}Tokenizer" for name in _OPTIONS)
         problem = f"has byte pairs for {files.kind!r}; without a tokenizer.json, known are {known}."
@@ -101,7 +101,7 @@ def byte_pair_tokenizer(
     only_joined = {n for n, added in files.added.items() if not added.is_special} - controls
     for number in only_joined:
         text = tokens[number]
-        if not (text.startswith("<") and text.endswith(">")):
+        if not is_markup(text):
             problem = f"adds the token {text!r} to those of the text, which is not supported."
             raise files.refuse(problem, SETTINGS)
     try:
@@ -114,8 +114,12 @@ def byte_pair_tokenizer(
     )
 
 
-def _pairs(merges: Any) -> list[tuple[str, str]] | None:
-    """Returns merges, each given as "left right" or as two tokens; None if one is neither."""
+def read_merges(merges: Any) -> list[tuple[str, str]] | None:
+    """Returns merges, each given as "left right" or as two tokens; None if one is neither.
+
+    Args:
+        merges: The merges, of any type.
+    """
     if not isinstance(merges, list) or len(merges) > _MAX_MERGES:
         return None
     pairs = []
@@ -128,6 +132,18 @@ def _pairs(merges: Any) -> list[tuple[str, str]] | None:
             return None
         pairs.append((left, right))
     return pairs
+
+
+def steps_of_pattern(name: str) -> list[dict[str, Any]]:
+    """Returns the steps of a `tokenizer.json` that split texts by a pattern, such as "llama3"."""
+    last = {"type": "ByteLevel", "add_prefix_space": False}
+    if name == "gpt2":
+        return [last]
+    if name == "gpt2_digits":
+        return [{"type": "Digits", "individual_digits": True}, last]
+    regex = next(regex for regex, each in _PATTERNS.items() if each == name)
+    split = {"type": "Split", "pattern": {"Regex": regex}, "behavior": "Isolated"}
+    return [{**split, "invert": False}, {**last, "use_regex": False}]
 
 
 def is_byte_level(parts: JsonParts) -> bool:

@@ -5,6 +5,7 @@ directory itself, and the header of each file of tensors is checked before a ten
 files, which can run code, are never opened.
 """
 
+import contextlib
 import dataclasses
 import importlib
 import math
@@ -12,7 +13,7 @@ import os
 import pathlib
 import re
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -109,6 +110,11 @@ class Checkpoint:
     def files(self) -> frozenset[str]:
         """Returns the names of the files that config and tensors are read from."""
         return frozenset({CONFIG, *(stored.file for stored in self.tensors.values())})
+
+    @contextlib.contextmanager
+    def tokenizer_directory(self) -> Iterator[pathlib.Path]:
+        """Gives the directory with the tokenizer's files."""
+        yield self.directory
 
     def read(self, name: str) -> np.ndarray:
         """Returns a tensor; one of floating-point numbers as float32, all of them finite.

@@ -5,13 +5,15 @@ trusted: lengths and offsets are checked before anything is read. Tensors that a
 decoded by the package gguf.
 """
 
+import contextlib
 import dataclasses
 import importlib
 import math
 import os
 import pathlib
 import struct
-from collections.abc import Callable, Mapping
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -20,6 +22,7 @@ from keras_transformer._utils.errors import UserError
 from keras_transformer._utils.types import Path
 from keras_transformer.export.damage import open_regular
 from keras_transformer.hub.checkpoint import Checkpoint, StoredTensor
+from keras_transformer.hub.gguf_tokenizer import write_tokenizer
 
 # Metadata with a vocabulary of 256,000 tokens and as many merges takes about 15 MB.
 _MAXIMUM_METADATA = 128 << 20
@@ -123,6 +126,17 @@ class GGUFCheckpoint(Checkpoint):
         config = _config(metadata, stored, reader)
         return cls(path.parent, config, None, stored, metadata)
 
+    @contextlib.contextmanager
+    def tokenizer_directory(self) -> Iterator[pathlib.Path]:
+        file = self.directory / next(iter(self.files))
+        with tempfile.TemporaryDirectory() as directory:
+            path = pathlib.Path(directory)
+            write_tokenizer(self.metadata, path, file)
+            try:
+                yield path
+            except UserError as error:  # it would name the temporary directory
+                raise error.moved(file) from error
+
     @property
     def files(self) -> frozenset[str]:
         return frozenset(stored.file for stored in self.tensors.values())
@@ -140,12 +154,10 @@ class GGUFCheckpoint(Checkpoint):
         if count and not (np.isfinite(values.min()) and np.isfinite(values.max())):
             problem = f"the tensor {name!r} has values that are NaN or infinite."
             raise UserError(problem, where=self.directory / stored.file)
-        for projection, key in (
-            ("q_proj", "num_attention_heads"),
-            ("k_proj", "num_key_value_heads"),
-        ):
-            if f".{projection}." in name and self.metadata["general.architecture"] == "llama":
-                values = _half_layout(values, self.config[key])
+        if self.config["model_type"] == "llama":
+            for projection, heads in (("q", "num_attention_heads"), ("k", "num_key_value_heads")):
+                if f".{projection}_proj." in name:
+                    values = _half_layout(values, self.config[heads])
         return values
 
 

@@ -107,8 +107,10 @@ def read_pretrained(
         target_language: See `load_pretrained`.
         dtype: Dtype policy of the model. Default: Keras' global one.
     """
-    path, config = checkpoint.directory, checkpoint.config
-    tokenizers = TokenizerPair.of(load_tokenizer(path, config, source_language, target_language))
+    config = checkpoint.config
+    with checkpoint.tokenizer_directory() as path:
+        pair = load_tokenizer(path, config, source_language, target_language)
+    tokenizers = TokenizerPair.of(pair)
     model = load_model(checkpoint, tokenizers.special_ids, dtype)
     recipe = None
     if hasattr(model, "step"):

@@ -183,29 +183,28 @@ class WeightLoader:
             transform: Function from the tensor to the values of the variable. Default: none.
         """
         values = self.read(name)
-        given = values.shape
-        self.set(variable, values if transform is None else transform(values), name, given)
+        stored = (self.find(name), values.shape)
+        self.set(variable, values if transform is None else transform(values), stored)
 
     def set(
         self,
         variable: keras.Variable,
         values: np.ndarray,
-        name: str = "(computed)",
-        given: tuple[int, ...] | None = None,
+        stored: tuple[str | None, tuple[int, ...]] | None = None,
     ) -> None:
         """Sets a variable to values, which must have its shape.
 
         Args:
             variable: A weight of the model.
             values: The values.
-            name: Name of the tensor that they come from, for messages.
-            given: Shape of that tensor. Default: that of the values.
+            stored: Name and shape of the tensor that they come from, for messages.
         """
-        if tuple(values.shape) != tuple(variable.shape):
-            shape = list(values.shape if given is None else given)
+        needed = tuple(variable.shape)
+        if tuple(values.shape) != needed:
+            name, shape = stored or ("(computed)", values.shape)
             raise UserError(
-                f"the tensor {name!r} has the shape {shape}, which does not fit "
-                f"{variable.path} {list(variable.shape)} of the model in {CONFIG}.",
+                f"the tensor {name!r} has the shape {list(shape)}, which gives "
+                f"{list(values.shape)}; by {CONFIG}, {variable.path} has {list(needed)}.",
                 where=self._checkpoint.directory,
             )
         variable.assign(values)
@@ -247,7 +246,7 @@ class WeightLoader:
         stored = self.find(name)
         if stored is None or stored not in self._unused:
             return
-        found, expected = self.read(name), np.asarray(values)
+        found, expected = self.read(name), keras.ops.convert_to_numpy(values)
         if found.shape != expected.shape or not np.allclose(found, expected, 0, tolerance):
             raise UserError(
                 f"the tensor {stored!r} is not what the config says: it must equal others that it "

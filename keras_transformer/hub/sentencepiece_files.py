@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from keras_transformer._utils.errors import UserError
-from keras_transformer.hub.tokenizer_files import MAX_IDS, TokenizerFiles
+from keras_transformer.hub.tokenizer_files import MAX_IDS, TokenizerFiles, is_markup
 from keras_transformer.text.pretrained_sentencepiece_tokenizer import (
     PretrainedSentencePieceTokenizer,
 )
@@ -121,7 +121,9 @@ def sentencepiece_tokenizer(
     for number, added in files.added.items():
         if added.is_special:
             controls.add(number)
-        elif in_model.get(added.content) != 4 and number not in controls:
+        elif in_model.get(added.content) == 4 or is_markup(added.content):
+            continue
+        elif number not in controls:
             problem = f"adds the token {added.content!r}, which the model does not have."
             fix = "Tokens that were added to the text's vocabulary are not supported."
             raise files.refuse(problem, "tokenizer_config.json", fix)

@@ -61,6 +61,15 @@ class AddedToken:
     is_special: bool
 
 
+def is_markup(token: str) -> bool:
+    """Returns whether an added token is markup such as "<tool_call>", which no text is split into.
+
+    >>> is_markup("<tool_call>"), is_markup("word")
+    (True, False)
+    """
+    return token.startswith("<") and token.endswith(">")
+
+
 class TokenizerFiles:
     """Files of a tokenizer in a directory of a checkpoint.
 

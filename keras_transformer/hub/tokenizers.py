@@ -21,6 +21,7 @@ from keras_transformer.hub.sentencepiece_files import (
     tokens_of_vocabulary,
     with_added,
 )
+from keras_transformer.hub.sentencepiece_json import json_numbers, model_of_json
 from keras_transformer.hub.tokenizer_files import TokenizerFiles
 from keras_transformer.hub.tokenizer_json import JsonParts
 from keras_transformer.hub.wordpiece_files import VOCABULARY, bert_options, wordpiece_numbers
@@ -32,6 +33,10 @@ from keras_transformer.text.tokenizer_pair import TokenizerPair
 # Model types whose decoder starts with the padding id, or with the end id, by default.
 _START_WITH_PADDING = ("marian", "t5", "mt5", "umt5", "pegasus")
 _START_WITH_END = ("bart", "m2m_100", "mbart")
+_TRANSLATION = (*_START_WITH_PADDING, *_START_WITH_END)
+# Kinds that spell unknown characters in bytes. Their models of SentencePiece are preferred to a
+# `tokenizer.json`, which says less.
+_WITH_BYTES = ("Llama", "CodeLlama", "Gemma", "Mistral")
 # How each kind writes the code of a language, and the default of the source.
 _LANGUAGES = {
     "Marian": (">>{}<<", None),
@@ -84,15 +89,19 @@ def _load(files: TokenizerFiles, source: str | None, target: str | None) -> Toke
         return _from_model(files, M2M_FILES[0], tokens_of_vocabulary(files), source, target)
     parts = JsonParts(files) if files.tokenizer is not None else None
     kind = parts.model.get("type") if parts is not None else None
+    model_files = [name for name in MODEL_FILES if files.has(name)]
     if kind == "WordPiece" or (kind is None and files.has(VOCABULARY)):
         return _bert(files)
     if parts is not None and kind == "BPE" and is_byte_level(parts):
         return _byte_pairs(files)
     if parts is None and files.has(*BYTE_PAIR_FILES):
         return _byte_pairs(files)
-    for name in MODEL_FILES:
-        if files.has(name):
-            return _from_model(files, name, None, source, target)
+    if model_files and (parts is None or _kind(files) in _WITH_BYTES):
+        return _from_model(files, model_files[0], None, source, target)
+    if parts is not None and kind in ("Unigram", "BPE"):
+        return _from_json(files, parts, source, target)
+    if parts is not None:
+        raise parts.refuse(f"has a model of the type {kind!r}, which is not supported.")
     raise UserError(
         "no tokenizer here that can be read.",
         fix=f"Give a directory with {', '.join(MARIAN_FILES)}; {' and '.join(BYTE_PAIR_FILES)}; or "
@@ -123,6 +132,41 @@ def _marian(files: TokenizerFiles, source: str | None, target: str | None) -> To
     )
 
 
+def _from_json(
+    files: TokenizerFiles, parts: JsonParts, source: str | None, target: str | None
+) -> TokenizerPair:
+    model, options = model_of_json(parts)
+    tokens = with_added(files, json_numbers(parts))
+    has_unknowns = not model.trainer_spec.byte_fallback
+    special_ids = find_special_ids(files, tokens, has_unknowns)
+    if special_ids.padding == len(tokens):
+        tokens = [*tokens, "<padding>"]
+    templates = find_templates(files, tokens, special_ids, _kind(files), source, target)
+    if files.model_type not in _TRANSLATION and templates[0] == templates[1]:
+        template = parts.template(tokens)
+        if template is not None and template.suffix:
+            templates = template, template
+    options["clean_up"] = files.flag("clean_up_tokenization_spaces", False)
+    for key in (
+        "add_prefix_space",
+        "offset",
+        "extra_ids",
+        "unk_id",
+    ):  # tokenizer.json has their effect
+        files.setting(key)
+    return TokenizerPair(
+        *(
+            sentencepiece_tokenizer(files, model, tokens, special_ids, each, **options)
+            for each in templates
+        )
+    )
+
+
+def _kind(files: TokenizerFiles) -> str:
+    """Returns the class of the tokenizer in Hugging Face's library, without "Tokenizer"."""
+    return files.kind.removesuffix("Tokenizer")
+
+
 def _from_model(
     files: TokenizerFiles,
     name: str,
@@ -134,7 +178,7 @@ def _from_model(
     looks_up = tokens is not None
     if tokens is None:
         tokens = tokens_of_model(files, model)
-    kind = "M2M100" if looks_up else files.kind.removesuffix("Tokenizer")
+    kind = "M2M100" if looks_up else _kind(files)
     special_ids = find_special_ids(files, tokens, has_unknowns=not model.trainer_spec.byte_fallback)
     templates = find_templates(files, tokens, special_ids, kind, source, target)
     clean_up = files.flag("clean_up_tokenization_spaces", False)
@@ -265,7 +309,7 @@ def find_templates(
         raise UserError(f"{kind or files.model_type} has no codes of languages.")
     end = (special_ids.end,)
     if form is None:
-        if kind in ("Llama", "CodeLlama", "Gemma", "Mistral"):
+        if kind in _WITH_BYTES:
             files.setting("legacy")  # about special tokens inside a text
             files.setting("add_bos_token")  # a language model starts with the start id
             if files.flag("add_eos_token", False):

@@ -1,27 +1,33 @@
 """Use of trained models: translation, generation, scores, evaluation and attention of texts."""
 
-from keras_transformer.inference.attention_maps import (
-    Alignment,
-    align,
-    draw_attention,
-    make_attention_page,
-    save_attention,
-)
-from keras_transformer.inference.evaluation import (
-    Evaluation,
-    PoorSentence,
-    evaluate,
-    evaluate_translations,
-)
-from keras_transformer.inference.readers import LineReader, SentenceReader
-from keras_transformer.inference.text_model import Classification, TextModel, load
-from keras_transformer.inference.translation import (
-    Score,
-    Translation,
-    score_pairs,
-    translate_lines,
-)
-from keras_transformer.metrics.bleu import BLEU_TOKENS
+from typing import TYPE_CHECKING
+
+from keras_transformer._utils.lazy import import_lazily
+
+if TYPE_CHECKING:
+    from keras_transformer.inference.attention_maps import (
+        Alignment,
+        align,
+        draw_attention,
+        make_attention_page,
+        save_attention,
+    )
+    from keras_transformer.inference.evaluation import (
+        Evaluation,
+        PoorSentence,
+        evaluate,
+        evaluate_translations,
+    )
+    from keras_transformer.inference.readers import LineReader, SentenceReader
+    from keras_transformer.inference.text_methods import Classification, TextMethods
+    from keras_transformer.inference.text_model import TextModel, load
+    from keras_transformer.inference.translation import (
+        Score,
+        Translation,
+        score_pairs,
+        translate_lines,
+    )
+    from keras_transformer.metrics.bleu import BLEU_TOKENS
 
 __all__ = [
     "BLEU_TOKENS",
@@ -32,6 +38,7 @@ __all__ = [
     "PoorSentence",
     "Score",
     "SentenceReader",
+    "TextMethods",
     "TextModel",
     "Translation",
     "align",
@@ -44,3 +51,15 @@ __all__ = [
     "score_pairs",
     "translate_lines",
 ]
+
+import_lazily(
+    __name__,
+    {
+        "attention_maps": "Alignment align draw_attention make_attention_page save_attention",
+        "evaluation": "BLEU_TOKENS Evaluation PoorSentence evaluate evaluate_translations",
+        "readers": "LineReader SentenceReader",
+        "text_methods": "Classification TextMethods",
+        "text_model": "TextModel load",
+        "translation": "Score Translation score_pairs translate_lines",
+    },
+)

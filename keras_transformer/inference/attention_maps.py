@@ -17,14 +17,13 @@ from keras_transformer._utils.pictures import default_settings
 from keras_transformer.data.corpora.conllu import conllu_text
 from keras_transformer.inference.translation import (
     Translation,
-    as_tensor,
     as_text,
     call_signature,
 )
 from keras_transformer.text.special_ids import SPECIAL_NAMES
 
 if TYPE_CHECKING:
-    from keras_transformer.inference.text_model import TextModel
+    from keras_transformer.inference.text_methods import TextMethods
 
 #: Maximum number of sentences that are drawn. A page with more is slow to open.
 MAXIMUM_SENTENCES = {".png": 1, ".html": 50}
@@ -71,7 +70,7 @@ class Alignment:
 
 
 def align(
-    text_model: "TextModel", sources: Sequence[str], targets: Sequence[str]
+    text_model: "TextMethods", sources: Sequence[str], targets: Sequence[str]
 ) -> list[Alignment]:
     """Returns the `Alignment` of each pair of texts.
 
@@ -81,7 +80,7 @@ def align(
         targets: as many target texts, translated by the model or by people.
     """
     text_model.require("attention")
-    inputs = {"source": as_tensor(sources), "target": as_tensor(targets)}
+    inputs = {"source": sources, "target": targets}
     found = call_signature(text_model, "attention", len(sources), **inputs)
     tokens = (found[f"{side}_tokens"] for side in ("source", "target"))
     alignments = []
@@ -133,7 +132,7 @@ def most_sentences(path: str | os.PathLike[str]) -> int:
 
 
 def save_attention(
-    path: str | os.PathLike[str], text_model: "TextModel", translations: Sequence[Translation]
+    path: str | os.PathLike[str], text_model: "TextMethods", translations: Sequence[Translation]
 ) -> None:
     """Draws the attention of translations into a file, atomically.
 

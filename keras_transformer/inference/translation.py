@@ -3,11 +3,10 @@
 import dataclasses
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
-import tensorflow as tf
 
 from keras_transformer._utils.checks import (
     require_integer,
@@ -17,7 +16,9 @@ from keras_transformer._utils.checks import (
 from keras_transformer._utils.errors import ArgumentError, UserError
 
 if TYPE_CHECKING:
-    from keras_transformer.inference.text_model import TextModel
+    import tensorflow as tf
+
+    from keras_transformer.inference.text_methods import TextMethods
 
 #: Default of the number of lines that the model gets at once.
 WINDOW = 1024
@@ -28,6 +29,9 @@ _FIRST_LINES = 8
 _MAXIMUM_WINDOW_CHARACTERS = 1 << 22
 # The signature takes a signed 32-bit seed.
 _SEEDS = 2**31
+
+#: Inputs of a signature by name: UTF-8 texts, or a number.
+Inputs = Mapping[str, list[bytes] | int | float]
 
 _Item = TypeVar("_Item")
 
@@ -83,7 +87,7 @@ class Score:
 
 
 def translate_lines(
-    text_model: "TextModel",
+    text_model: "TextMethods",
     lines: Iterable[str],
     n_best: int = 1,
     temperature: float | None = None,
@@ -127,38 +131,48 @@ def require_sampling_seed(name: str, value: int) -> int:
     return value
 
 
-def as_tensor(texts: Sequence[str]) -> tf.Tensor:
+def as_tensor(texts: Sequence[str]) -> "tf.Tensor":
     """Returns strings as the tensor `[B]` that signatures take, also for no strings."""
+    import tensorflow as tf
+
+    return tf.constant(_encoded(texts), tf.string, [len(texts)])
+
+
+def _encoded(texts: Sequence[str]) -> list[bytes]:
+    """Returns strings in UTF-8."""
     try:
-        content = [text.encode() for text in texts]
+        return [text.encode() for text in texts]
     except UnicodeEncodeError as error:
         code = ord(error.object[error.start])
         problem = f"A text has the lone surrogate U+{code:04X}, which is not a character."
         raise UserError(problem, fix="Give text that can be encoded in UTF-8.") from error
-    return tf.constant(content, tf.string, [len(texts)])
 
 
 def call_signature(
-    text_model: "TextModel", name: str, rows: int, **inputs: tf.Tensor
+    text_model: "TextMethods", name: str, rows: int, **inputs: Sequence[str] | int | float
 ) -> dict[str, np.ndarray]:
     """Returns the outputs of a signature by name; each must have one row for each input row.
 
     Otherwise results would be assigned to the wrong texts.
 
     Args:
-        text_model: a `TextModel`.
+        text_model: a `TextModel`, or another object with `TextMethods`.
         name: name of the signature.
         rows: number of rows of each input.
-        **inputs: the inputs by name.
+        **inputs: the inputs by name: texts, or a number.
     """
-    if name not in text_model.signatures:
+    if name not in text_model.signature_names:
         raise UserError(
-            f"the export has no signature {name!r}; it has {', '.join(text_model.signatures)}.",
+            f"the export has no signature {name!r}; it has "
+            f"{', '.join(text_model.signature_names)}.",
             where=text_model.name,
             fix="Export the model again, without `signatures`.",
         )
-    outputs = text_model.signatures[name](**inputs)
-    arrays = {key: value.numpy() for key, value in outputs.items()}
+    encoded: Inputs = {
+        key: value if isinstance(value, int | float) else _encoded(value)
+        for key, value in inputs.items()
+    }
+    arrays = text_model.compute(name, encoded)
     for key, array in arrays.items():
         if array.shape[:1] != (rows,):
             raise UserError(
@@ -176,7 +190,7 @@ def as_text(content: bytes) -> str:
 
 
 def _translate(
-    text_model: "TextModel",
+    text_model: "TextMethods",
     lines: Iterable[str],
     n_best: int,
     temperature: float | None,
@@ -187,13 +201,12 @@ def _translate(
     name = "sample" if is_sampling else "serving_default" if n_best == 1 else "n_best"
     line_number = 0
     for sources in in_windows(lines, window, is_growing=not is_sampling):
-        inputs: dict[str, tf.Tensor] = {"text": as_tensor(sources)}
-        if is_sampling:
+        inputs: dict[str, Any] = {"text": sources}
+        if temperature is not None:
             # Each window has another seed; otherwise equal lines of two windows would get equal
             # texts.
-            seed_of_window = (seed + line_number) % _SEEDS
-            inputs["temperature"] = tf.constant(temperature, tf.float32)
-            inputs["seed"] = tf.constant(seed_of_window, tf.int32)
+            inputs["temperature"] = float(temperature)
+            inputs["seed"] = (seed + line_number) % _SEEDS
         line_number += len(sources)
         found = call_signature(text_model, name, len(sources), **inputs)
         # One text for each line, [B], becomes a list of one text, [B, 1].
@@ -222,7 +235,7 @@ def _make_translation(source: str, texts: np.ndarray, scores: np.ndarray) -> Tra
 
 
 def score_pairs(
-    text_model: "TextModel", sources: Iterable[str], targets: Iterable[str], window: int = WINDOW
+    text_model: "TextMethods", sources: Iterable[str], targets: Iterable[str], window: int = WINDOW
 ) -> Iterator[Score]:
     """Yields the `Score` of each target, given its source, in order, as soon as it is available.
 
@@ -246,7 +259,7 @@ def score_pairs(
     def score() -> Iterator[Score]:
         pairs = _pairs(sources, targets)
         for rows in in_windows(pairs, window, characters=lambda pair: sum(map(len, pair))):
-            source, target = (as_tensor(texts) for texts in zip(*rows, strict=True))
+            source, target = zip(*rows, strict=True)
             found = call_signature(text_model, "score", len(rows), source=source, target=target)
             parts = (found[name].tolist() for name in ("log_probability", "tokens"))
             yield from map(Score, *parts)

@@ -494,7 +494,7 @@ def _combine_masks(attention_mask: Any, key_mask: Any) -> Any:
         if len(attention_mask.shape) == 3:
             attention_mask = ops.expand_dims(attention_mask, 1)
     if key_mask is not None:
-        key_mask = ops.cast(key_mask, "bool")[:, None, None]  # [B, 1, 1, S]
+        key_mask = ops.expand_dims(ops.cast(key_mask, "bool"), (1, 2))  # [B, 1, 1, S]
     return _merge_masks(attention_mask, key_mask)
 
 

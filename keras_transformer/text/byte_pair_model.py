@@ -15,7 +15,7 @@ Tokens that are not reached are left out of the search, and the claim is checked
 import itertools
 import random
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
 
 from keras_transformer._utils.errors import UserError
 from keras_transformer.text.sentencepiece_pieces import CONTROL, ONLY_JOINED
@@ -68,13 +68,13 @@ def byte_pair_model(
     numbers = {content: n for n, content in enumerate(contents) if content}
     if len(numbers) != sum(bool(content) for content in contents):
         raise UserError("two tokens of the vocabulary have the same bytes.")
-    missing = next((byte for byte in range(256) if bytes([byte]) not in numbers), None)
+    missing = next((byte for byte in range(0x20, 0x7F) if bytes([byte]) not in numbers), None)
     if missing is not None:
         raise UserError(f"the vocabulary has no token for the byte 0x{missing:02X}.")
     if max(map(len, numbers)) > _LONGEST_TOKEN:
         raise UserError(f"a token has more than {_LONGEST_TOKEN} bytes.")
     ranks = _ranks(merges, frozenset(numbers))
-    scores = _scores(ranks)
+    scores = merge_scores(ranks)
     model: Any = sentencepiece_model_pb2.ModelProto()
     for number, (token, content) in enumerate(zip(tokens, contents, strict=True)):
         score = 0.0 if content is None or len(content) == 1 else scores.get(content)
@@ -89,14 +89,16 @@ def byte_pair_model(
         setattr(model.normalizer_spec, key, False)
     model.normalizer_spec.name = "identity"
     content = model.SerializeToString(deterministic=True)
-    _compare(content, list(numbers), ranks)
+    check_merges(content, list(numbers), ranks)
     return content
 
 
-_Ranks = Mapping[tuple[bytes, bytes], int]
+# Bytes of a byte-level vocabulary, or characters of another one.
+_Token = TypeVar("_Token", bytes, str)
+_Ranks: TypeAlias = Mapping[tuple[_Token, _Token], int]
 
 
-def _ranks(merges: Sequence[tuple[str, str]], numbers: frozenset[bytes]) -> _Ranks:
+def _ranks(merges: Sequence[tuple[str, str]], numbers: frozenset[bytes]) -> _Ranks[bytes]:
     ranks: dict[tuple[bytes, bytes], int] = {}
     for rank, (left, right) in enumerate(merges):
         pair = token_bytes(left), token_bytes(right)
@@ -107,22 +109,30 @@ def _ranks(merges: Sequence[tuple[str, str]], numbers: frozenset[bytes]) -> _Ran
     return ranks
 
 
-def _scores(ranks: _Ranks) -> dict[bytes, float]:
-    """Returns the score of each token that a merge makes: higher for earlier merges."""
-    first: dict[bytes, int] = {}
+def merge_scores(ranks: _Ranks[_Token]) -> dict[_Token, float]:
+    """Returns the score of each token that a merge makes: higher for earlier merges.
+
+    Args:
+        ranks: Number of each merge, by its pair of tokens.
+    """
+    first: dict[_Token, int] = {}
     for (left, right), rank in ranks.items():
         joined = left + right
         first[joined] = min(rank, first.get(joined, rank))
     return {token: -float(rank + 1) for token, rank in first.items()}
 
 
-def merged(content: bytes, ranks: _Ranks) -> list[bytes]:
-    """Returns the tokens of bytes by the original algorithm: the first merge, repeatedly."""
+def merged(content: _Token, ranks: _Ranks[_Token]) -> list[_Token]:
+    """Returns the tokens of a text by the original algorithm: the first merge, repeatedly.
+
+    Args:
+        content: The text.
+        ranks: Number of each merge, by its pair of tokens.
+    """
     parts = [content[n : n + 1] for n in range(len(content))]
     while len(parts) > 1:
-        found = [
-            (ranks[pair], n) for n, pair in enumerate(itertools.pairwise(parts)) if pair in ranks
-        ]
+        pairs = enumerate(itertools.pairwise(parts))
+        found = [(ranks[pair], n) for n, pair in pairs if pair in ranks]
         if not found:
             break
         _, place = min(found)
@@ -130,15 +140,28 @@ def merged(content: bytes, ranks: _Ranks) -> list[bytes]:
     return parts
 
 
-def _compare(content: bytes, tokens: list[bytes], ranks: _Ranks) -> None:
-    """Raises a `UserError` unless the model splits many strings as the original algorithm does."""
+def check_merges(model: bytes, tokens: Sequence[_Token], ranks: _Ranks[_Token]) -> None:
+    """Raises a `UserError` unless a model splits many texts as the original algorithm does.
+
+    Args:
+        model: The SentencePiece model, which changes no character.
+        tokens: Tokens of which the texts are made: bytes, which the model writes in Latin-1, or
+            characters.
+        ranks: Number of each merge, by its pair of tokens.
+    """
     import sentencepiece
 
-    processor = sentencepiece.SentencePieceProcessor(model_proto=content)
+    processor = sentencepiece.SentencePieceProcessor(model_proto=model)
     draws = random.Random(1)
     for _ in range(_COMPARED):
-        string = b"".join(draws.choices(tokens, k=2))[:60]
-        found = processor.encode(string.decode("latin-1"), out_type=str)
-        if [piece.encode("latin-1") for piece in found] != merged(string, ranks):
-            problem = f"the order of the merges is unusual: {string!r} would be split wrongly."
+        first, second = draws.choices(tokens, k=2)
+        text = (first + second)[:60]
+        wanted = merged(text, ranks)
+        if isinstance(text, bytes):
+            found: Any = processor.encode(text.decode("latin-1"), out_type=str)
+            found = [piece.encode("latin-1") for piece in found]
+        else:
+            found = processor.encode(text, out_type=str)
+        if found != wanted:
+            problem = f"the order of the merges is unusual: {text!r} would be split wrongly."
             raise UserError(problem, fix="Report the tokenizer; it is not supported.")

@@ -100,6 +100,10 @@ class BytePairTokenizer(PretrainedTokenizer, registered_name="byte_pair"):
         self._normalizes = require_boolean("normalizes", normalizes)
         self._adds_space = require_boolean("adds_space", adds_space)
         self._whole_words = require_boolean("whole_words", whole_words)
+        known = {text[0] for text in texts if text and len(text) == 1}
+        dropped = [f"\\x{{{byte:02x}}}" for byte in range(256) if byte not in known]
+        # As in Hugging Face, bytes without a token, such as control characters, are dropped.
+        self._dropped: str | None = f"[{''.join(dropped)}]" if dropped else None
         with tf.init_scope():
             try:
                 self._ops = SentencePieceOps(self._model)
@@ -137,7 +141,10 @@ class BytePairTokenizer(PretrainedTokenizer, registered_name="byte_pair"):
         return tf.ragged.boolean_mask(words, words.with_values(words.values != ""))
 
     def _ids_of_words(self, words: tf.Tensor) -> tf.RaggedTensor:
-        ids = self._ops.split(tf.strings.unicode_transcode(words, "ISO-8859-1", "UTF-8"))
+        characters = tf.strings.unicode_transcode(words, "ISO-8859-1", "UTF-8")
+        if self._dropped is not None:
+            characters = tf.strings.regex_replace(characters, self._dropped, "")
+        ids = self._ops.split(characters)
         if self._numbers is None:
             return ids
         numbers = self._numbers.lookup(words)

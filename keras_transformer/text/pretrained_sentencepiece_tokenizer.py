@@ -39,6 +39,7 @@ class PretrainedSentencePieceTokenizer(
             may have more pieces than the model: a vocabulary of two languages and a model of one.
         reads_code: Whether a text may begin with the token of a language, such as ">>fra<<".
         adds_space: Whether a text that does not begin with a space gets one.
+        white_space: Characters that become spaces before the model normalizes a text.
     """
 
     file_name: ClassVar[str | None] = "sentencepiece.model"
@@ -53,6 +54,7 @@ class PretrainedSentencePieceTokenizer(
         looks_up: bool = False,
         reads_code: bool = False,
         adds_space: bool = False,
+        white_space: str = "",
     ) -> None:
         self._model = bytes(model)
         proto = parse_model(self._model)
@@ -69,6 +71,9 @@ class PretrainedSentencePieceTokenizer(
         self._begins_with_space: bool = (
             normalizer.add_dummy_prefix or normalizer.remove_extra_whitespaces or adds_space
         )
+        if not isinstance(white_space, str):
+            raise ArgumentError("white_space", "text", white_space)
+        self._white_space = white_space
         self._looks_up = require_boolean("looks_up", looks_up)
         self._reads_code = require_boolean("reads_code", reads_code)
         with tf.init_scope():
@@ -97,6 +102,9 @@ class PretrainedSentencePieceTokenizer(
         return self._split_text(strings)
 
     def _split_text(self, strings: tf.Tensor) -> tf.RaggedTensor:
+        if self._white_space:
+            codes = "".join(rf"\x{{{ord(character):X}}}" for character in self._white_space)
+            strings = tf.strings.regex_replace(strings, f"[{codes}]", " ")
         if self._adds_space:
             has_space = tf.strings.regex_full_match(strings, r"(?s)([ ▁].*)?")
             strings = tf.where(has_space, strings, tf.strings.join([" ", strings]))
@@ -121,6 +129,7 @@ class PretrainedSentencePieceTokenizer(
             "looks_up": self._looks_up,
             "reads_code": self._reads_code,
             "adds_space": self._adds_space,
+            "white_space": self._white_space,
         }
 
     def to_bytes(self) -> bytes:

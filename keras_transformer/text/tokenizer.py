@@ -5,6 +5,7 @@ import functools
 import hashlib
 import json
 import pathlib
+import stat
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, Self, TypeAlias
 
@@ -352,6 +353,9 @@ def _hash(name: str, settings: dict[str, Any], special_ids: SpecialIds, content:
     return hashlib.sha256(header + b"\n" + content).hexdigest()
 
 
+#: Size of the largest file of a tokenizer; known vocabularies have a few MB.
+MAXIMUM_FILE_BYTES = 1 << 28
+
 _KEYS = {"name": str, "settings": dict, "version": int, "file": str | None, "sha256": str}
 _FIX = "Give the directory that `Tokenizer.save` wrote."
 _FIX_VERSION = "Use the version of keras_transformer that wrote it, or learn the tokenizer again."
@@ -396,6 +400,12 @@ def _not_a_description(path: pathlib.Path, key: str) -> UserError:
 def _read(directory: pathlib.Path, file_name: str) -> bytes:
     path = directory / file_name
     try:
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode):  # reading a pipe would wait for a writer
+            raise UserError("not a regular file.", where=path, fix="Copy the directory again.")
+        if (size := found.st_size) > MAXIMUM_FILE_BYTES:
+            problem = f"{size:,} bytes, but at most {MAXIMUM_FILE_BYTES:,} are read."
+            raise UserError(problem, where=path, fix="Give the directory of a tokenizer.")
         return path.read_bytes()
     except (FileNotFoundError, NotADirectoryError) as error:
         problem = f"no tokenizer here: {file_name} is missing."

@@ -7,6 +7,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from keras_transformer._utils.errors import UserError
 from keras_transformer.data import Batches
 from keras_transformer.losses.cross_entropy import TokenCrossEntropy
 from keras_transformer.models import MODELS
@@ -21,7 +22,9 @@ from keras_transformer.trainer.callbacks import (
 )
 from keras_transformer.trainer.config import Recipe, TrainingSection
 from keras_transformer.trainer.loggers import Logger
+from keras_transformer.trainer.section import in_section
 from keras_transformer.trainer.signals import StopRequest
+from keras_transformer.trainer.source_model import assign_source_weights, freeze_weights
 from keras_transformer.trainer.training_loop import TrainingLoop, ValidationLoop
 from keras_transformer.trainer.translation_quality import TranslationQuality
 
@@ -54,7 +57,10 @@ class TrainingParts:
             tf.config.experimental.enable_op_determinism()
 
     def make_model(self, recipe: Recipe, tokenizers: TokenizerPair) -> keras.Model:
-        """Returns the untrained model for the vocabularies and special ids of the tokenizers."""
+        """Returns the model for the vocabularies and special ids of the tokenizers.
+
+        Its weights are random, or those of the model that the recipe starts from.
+        """
         config = recipe.model.make_config(
             recipe.task,
             tokenizers.source.vocabulary_size,
@@ -63,7 +69,14 @@ class TrainingParts:
             special_ids=tokenizers.special_ids,
         )
         kind = next(kind for kind in MODELS.values() if kind.config_class is type(config))
-        return kind.from_settings(config, dtype=recipe.training.precision)
+        model = kind.from_settings(config, dtype=recipe.training.precision)
+        if recipe.model.source is not None:
+            assign_source_weights(model, recipe.model.source)
+        try:
+            freeze_weights(model, recipe.model.freeze)
+        except UserError as error:
+            raise in_section(error, "model") from error
+        return model
 
     def make_training_loop(
         self, recipe: Recipe, model: keras.Model, batches: Batches, total_steps: int

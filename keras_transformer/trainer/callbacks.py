@@ -19,7 +19,7 @@ from keras_transformer.inference.attention_maps import split_mark
 from keras_transformer.layers import TokenEmbedding
 from keras_transformer.text import Tokenizer, TokenizerPair
 from keras_transformer.trainer.loggers.logger import TRAIN, VALIDATION, Cell, Logger
-from keras_transformer.trainer.loggers.tensorboard import TensorBoardLogger, event_writer
+from keras_transformer.trainer.loggers.tensorboard import TensorBoardLogger, event_file
 from keras_transformer.trainer.section import leaves
 
 if TYPE_CHECKING:
@@ -297,7 +297,7 @@ class EmbeddingProjector(LoggingCallback):
         from tensorboard.plugins.projector import ProjectorConfig  # pyright: ignore
 
         config, texts = ProjectorConfig(), {}
-        event_writer(self.log_dir / TRAIN)  # the projector searches directories with events
+        event_file(self.log_dir / TRAIN)  # the projector searches directories with events
         for layer, tokenizer in self._tables():
             vectors = np.asarray(layer.embeddings)[:MAX_TOKENS].astype("float32")
             content = io.StringIO()

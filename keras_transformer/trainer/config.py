@@ -217,7 +217,7 @@ def config_classes(task: str) -> "dict[str, type[ModelConfig]]":
 def model_keys(task: str) -> tuple[str, ...]:
     """Returns the keys that the section `model` may have for a task, for any kind of model."""
     fields = (name for config in config_classes(task).values() for name in _config_fields(config))
-    return tuple(dict.fromkeys(("kind", "size", *fields)))
+    return tuple(dict.fromkeys(("from", "freeze", "kind", "size", *fields)))
 
 
 def _config_fields(config: type[Any]) -> tuple[str, ...]:
@@ -233,13 +233,22 @@ class ModelSection:
     a `size` ("tiny", "small", "base" or "big"; default: the defaults of the config) and fields of
     the kind's config, such as `TransformerConfig`, which replace those of the size.
 
+    With `from`, a run directory, the model starts from the weights and the vocabulary of its model:
+    one that was trained before, or imported. Of the settings, only dropout rates can change then.
+    With `freeze`, a list of patterns of weights such as [embedding, encoder/block_*], these are
+    not trained.
+
     Args:
         kind: Kind of the model.
         settings: A mapping with all fields of the config except `DERIVED`.
+        source: Run directory of the model to start from, the key `from`. Default: None.
+        freeze: Patterns of the weights that are not trained. Default: none.
     """
 
     kind: str
     settings: Mapping[str, Any]
+    source: str | None = None
+    freeze: tuple[str, ...] = ()
 
     @property
     def reads_trees(self) -> bool:
@@ -250,6 +259,15 @@ class ModelSection:
     def resolve(cls, values: Mapping[str, Any], task: str, text: TextSection | None) -> Self:
         """Creates the section from the keys and values; `text` is None if it has mistakes."""
         values, kinds = dict(values), config_classes(task)
+        try:
+            freeze = values.pop("freeze", None) or ()
+            if freeze:
+                freeze = list_of(checks.require_text)("freeze", freeze)
+            if (source := values.pop("from", None)) is not None:
+                source = checks.require_text("from", source)
+                return cls._resolve_source(source, values, task, freeze)
+        except UserError as error:
+            raise RecipeError([in_section(error, "model", model_keys(task))]) from error
         if text is not None and not text.shared and task == "translation":
             # Two vocabularies cannot share an embedding table, which is the config's default.
             values.setdefault("share_embeddings", "target")
@@ -275,7 +293,26 @@ class ModelSection:
         except (TypeError, ValueError) as error:  # of a variant that does not raise `UserError`
             raise RecipeError([UserError(str(error), argument="model")]) from error
         settings = {name: plain(getattr(config, name)) for name in known}
-        return cls(kind=kind, settings=settings)
+        return cls(kind=kind, settings=settings, freeze=freeze)
+
+    @classmethod
+    def _resolve_source(
+        cls, source: str, values: dict[str, Any], task: str, freeze: tuple[str, ...]
+    ) -> Self:
+        """Creates the section of a model that starts from the model of a run directory."""
+        from keras_transformer.trainer.source_model import SourceModel
+
+        model, kinds = SourceModel.read(source), config_classes(task)
+        kind = next((name for name, each in kinds.items() if each is model.config_class), None)
+        if kind is None:
+            got = model.config_class.__name__.removesuffix("Config")
+            problem = f"has a {got}, which is no model for the task {task!r}."
+            raise UserError(problem, where=source, argument="from", related=("task",))
+        for key, allowed in (("kind", kind), ("size", None)):
+            if (value := values.pop(key, allowed)) != allowed:
+                raise ArgumentError(key, "left out with `model.from`", value, related=("from",))
+        settings = model.settings(_config_fields(kinds[kind]), values)
+        return cls(kind=kind, settings=settings, source=source, freeze=freeze)
 
     def make_config(
         self,
@@ -305,7 +342,9 @@ class ModelSection:
 
     def to_dictionary(self) -> dict[str, Any]:
         """Returns kind and settings as types that JSON and YAML have."""
-        return {"kind": self.kind, **plain(self.settings)}
+        source = {} if self.source is None else {"from": self.source}
+        freeze = {"freeze": list(self.freeze)} if self.freeze else {}
+        return {**source, **freeze, "kind": self.kind, **plain(self.settings)}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -682,7 +721,12 @@ class Recipe:
             if key not in dictionary:
                 mistakes.append(UserError("a value is missing.", argument=key, fix=fix))
         task = values.get("task")
-        for key, given in _known_values(dictionary, task, mistakes).items():
+        known = _known_values(dictionary, task, mistakes)
+        try:
+            _add_defaults_of_source(known)
+        except RecipeError as error:
+            raise RecipeError([*mistakes, *error.mistakes]) from error
+        for key, given in known.items():
             try:
                 if key != "model":
                     values[key] = PLAIN_SECTIONS[key](**given)
@@ -709,6 +753,37 @@ class Recipe:
         parts = [head, *({key: section} for key, section in dictionary.items())]
         title = "# The recipe with all its defaults.\n"
         return title + "\n".join(write_yaml(part) for part in parts)
+
+
+def _add_defaults_of_source(values: dict[str, dict[str, Any]]) -> None:
+    """Adds the vocabulary and the search of the model that a recipe starts from.
+
+    Args:
+        values: The keys and values of each section.
+    """
+    source = values.get("model", {}).get("from")
+    if not isinstance(source, str):
+        return
+    from keras_transformer.trainer.source_model import SourceModel
+
+    try:
+        model = SourceModel.read(source)
+        text = values["text"]
+        for key, value in model.vocabulary.items():
+            if text.setdefault(key, value) != value:
+                raise ArgumentError(
+                    f"text.{key}",
+                    f"left out or {value!r}, as in model.from={source}",
+                    text[key],
+                    fix="A model keeps its vocabulary. For another one, train a new model without "
+                    "`model.from`.",
+                )
+    except UserError as error:
+        at = error if error.argument and "." in error.argument else in_section(error, "model")
+        raise RecipeError([at]) from error
+    search = values["evaluation"].get("search")
+    if search is None or isinstance(search, dict):
+        values["evaluation"]["search"] = {**model.search, **(search or {})}
 
 
 def _known_values(

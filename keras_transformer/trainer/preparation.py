@@ -31,6 +31,7 @@ from keras_transformer.trainer.config import DataSection, Recipe, TextSection
 from keras_transformer.trainer.progress import TrainingReport
 from keras_transformer.trainer.run_directory import RunDirectory
 from keras_transformer.trainer.section import in_section
+from keras_transformer.trainer.source_model import SourceModel
 
 
 @dataclasses.dataclass(frozen=True)
@@ -107,7 +108,10 @@ def prepare_data(recipe: Recipe, run: RunDirectory, report: TrainingReport) -> P
         run.require_writer()
         if builtin is None:
             corpora.check(report)
-        tokenizers = _learn_tokenizers(recipe.text, corpora.train, report)
+        if recipe.model.source is not None:
+            tokenizers = SourceModel.read(recipe.model.source).tokenizers
+        else:
+            tokenizers = _learn_tokenizers(recipe.text, corpora.train, report)
         run.store_tokenizers(tokenizers)
         run.store_fingerprints(corpora.fingerprints())
     else:

@@ -106,7 +106,8 @@ def _conflicts_of_trees(data: "DataSection") -> Iterator[UserError]:
 def _conflicts_of_translation(recipe: "Recipe") -> Iterator[UserError]:
     if recipe.model.reads_trees:
         yield from _conflicts_of_trees(recipe.data)
-    if not recipe.text.shared and recipe.model.settings["share_embeddings"] == "all":
+    is_new = recipe.model.source is None  # another model has chosen already
+    if is_new and not recipe.text.shared and recipe.model.settings["share_embeddings"] == "all":
         expected = "'target' or 'none' with text.shared=false, which gives two vocabularies"
         yield ArgumentError("model.share_embeddings", expected, "all", related=("text.shared",))
     if recipe.batches.packed:

@@ -4,7 +4,6 @@ import json
 import os
 import pathlib
 import platform
-import re
 import shutil
 from collections.abc import Callable, Mapping
 from typing import Any, Self
@@ -13,6 +12,7 @@ import filelock
 
 from keras_transformer import __version__
 from keras_transformer._utils.errors import UserError
+from keras_transformer._utils.files import LEFTOVER
 from keras_transformer._utils.types import Path
 from keras_transformer.export.run_manifest import RUN_MANIFEST, RunManifest
 from keras_transformer.export.trained_model import RUN_RECIPE
@@ -23,8 +23,6 @@ from keras_transformer.trainer.recipes import load_recipe, recipe_difference
 
 ENVIRONMENT, CORPORA, LOCK = "environment.json", "corpora.json", ".lock"
 RESULT, METRICS, TOKENIZERS = "result.json", "metrics.jsonl", "tokenizers"
-# Temporary files of `keras_transformer._utils.files` that a killed process has left.
-_LEFTOVER = re.compile(r"\..+\.[0-9a-f]{16}")
 _FIX = "Choose another directory with --run."
 
 #: Keys of a recipe that may change with `force`, because they do not affect the training steps.
@@ -97,9 +95,9 @@ class RunDirectory:
                 fix = "Wait for it, or choose another directory with --run."
                 raise UserError(problem, where=self.path, fix=fix) from error
             for entry in list(self.path.iterdir()):
-                if _LEFTOVER.fullmatch(entry.name) and entry.is_dir():
+                if LEFTOVER.fullmatch(entry.name) and entry.is_dir():
                     shutil.rmtree(entry, ignore_errors=True)
-                elif _LEFTOVER.fullmatch(entry.name):
+                elif LEFTOVER.fullmatch(entry.name):
                     entry.unlink(missing_ok=True)
         return self
 
@@ -220,7 +218,7 @@ class RunDirectory:
                 raise UserError("not a directory.", where=place, fix=_FIX)
         if self.path.is_dir() and not self.recipe_file.exists():
             names = {entry.name for entry in self.path.iterdir()} - {LOCK, RUN_MANIFEST}
-            if not all(map(_LEFTOVER.fullmatch, names)):
+            if not all(map(LEFTOVER.fullmatch, names)):
                 problem = "this directory contains files of something else."
                 raise UserError(problem, where=self.path, fix=_FIX)
         try:

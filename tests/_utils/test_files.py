@@ -2,11 +2,14 @@
 
 import os
 import resource
+import subprocess
+import sys
+import time
 
 import pytest
 
 from keras_transformer._utils.errors import UserError
-from keras_transformer._utils.files import atomic_directory, atomic_file
+from keras_transformer._utils.files import atomic_directory, atomic_file, remove_leftovers
 
 
 def test_atomic_file_writes_utf8_with_line_feeds(tmp_path):
@@ -105,3 +108,48 @@ def test_atomic_directory_is_never_overwritten(tmp_path):
         pass
     assert os.listdir(tmp_path / "whole") == ["mine"]
     assert os.listdir(tmp_path) == ["whole"]
+
+
+def make_leftover(directory, name=".1.0123456789abcdef"):
+    """Returns a directory as a process that was killed an hour ago leaves it."""
+    path = directory / name
+    path.mkdir(parents=True)
+    (path / "part").touch()
+    os.utime(path, (time.time() - 3600,) * 2)
+    return path
+
+
+def test_leftovers_of_killed_processes_are_removed_and_nothing_else(tmp_path):
+    leftover = make_leftover(tmp_path)
+    others = {tmp_path / "1", tmp_path / ".notes", tmp_path / ".1.0123456789abcdeg"}
+    for other in others:
+        other.mkdir()
+    new = tmp_path / ".2.0123456789abcdef"  # of a process that has not locked it yet
+    new.mkdir()
+    link = tmp_path / ".3.0123456789abcdef"
+    link.symlink_to(tmp_path / "1")
+    remove_leftovers(tmp_path)
+    assert not leftover.exists()
+    assert set(tmp_path.iterdir()) == {*others, new, link}
+    remove_leftovers(tmp_path / "nowhere")
+
+
+def test_directory_of_a_running_process_is_no_leftover(tmp_path):
+    with atomic_directory(tmp_path / "1") as temporary:
+        os.utime(temporary, (0, 0))
+        remove_leftovers(tmp_path)
+        assert temporary.is_dir()
+    assert (tmp_path / "1").is_dir()
+
+
+def test_leftover_of_a_process_that_is_killed_is_removed(tmp_path):
+    code = (
+        "import os, sys; from keras_transformer._utils.files import atomic_directory\n"
+        "with atomic_directory(sys.argv[1]): os.kill(os.getpid(), 9)"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / "1")]
+    assert subprocess.run(command, check=False).returncode == -9
+    (leftover,) = tmp_path.iterdir()
+    os.utime(leftover, (0, 0))
+    remove_leftovers(tmp_path)
+    assert not list(tmp_path.iterdir())

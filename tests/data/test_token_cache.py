@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from keras_transformer._utils.errors import UserError
 from keras_transformer.data import DamagedCacheError, MemoryCorpus, TokenCache, tokenize_corpus
 from keras_transformer.data import token_cache as cache_module
 from keras_transformer.data.token_cache import concatenated_ranges
@@ -192,3 +193,28 @@ def test_concatenated_ranges_equals_ranges(ranges):
     found = concatenated_ranges(begins, counts)
     assert found.tolist() == wanted
     assert found.dtype == np.int64
+
+
+def test_cache_that_shrinks_while_it_is_used_is_an_error_and_no_signal(cache):
+    """Reading a mapped page beyond the end of the file would end the process."""
+    path = cache.path / "source.ids"
+    column = cache.columns["source"]
+    assert len(ids_of(column, 0))
+    content = path.read_bytes()
+    with path.open("r+b") as file:
+        file.truncate(0)
+    for read in (lambda: ids_of(column, 0), lambda: column.gather(np.array([0]), np.array([1]))):
+        with pytest.raises(UserError, match=r"source\.ids: .*shrunk"):
+            read()
+    with path.open("r+b") as file:
+        file.write(content)
+    assert len(ids_of(column, 0))
+
+
+def test_cache_that_is_removed_or_replaced_while_it_is_used_stays_readable(cache, pairs):
+    column = cache.columns["source"]
+    expected = ids_of(column, 5).tolist()
+    path = cache.path / "source.ids"
+    path.unlink()
+    path.write_bytes(b"")
+    assert ids_of(column, 5).tolist() == expected

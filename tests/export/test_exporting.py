@@ -1,6 +1,7 @@
 """Export into a version directory, which is complete and verified, or does not exist."""
 
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -261,3 +262,11 @@ def test_export_in_a_registered_format_writes_its_files(encoder, tmp_path):
 def test_export_in_an_unknown_format_lists_the_known_ones(encoder, tmp_path):
     with pytest.raises(UserError, match=r"`format` .*'saved_model'.*; got 'onx'"):
         export_model(encoder, tmp_path / "encoder", "onx")
+
+
+def test_leftover_of_a_killed_export_is_removed_by_the_next_one(encoder, tmp_path):
+    leftover = tmp_path / "encoder" / ".1.0123456789abcdef"
+    (leftover / "variables").mkdir(parents=True)
+    os.utime(leftover, (0, 0))
+    path = export_model(encoder, tmp_path / "encoder")
+    assert [each.name for each in (tmp_path / "encoder").iterdir()] == [path.name]

@@ -3,7 +3,9 @@
 import hashlib
 import json
 import os
+import pathlib
 import shutil
+import socket
 
 import numpy as np
 import pytest
@@ -201,7 +203,7 @@ def test_check_files_compares_sizes_before_reading(export):
 
 def test_read_manifest_refuses_a_huge_file(export):
     os.truncate(export / MANIFEST, 10 << 30)
-    assert "bytes, but at most 67,108,864 are read" in refusal_of(read_manifest, export)
+    assert "bytes, but at most 16,777,216 are read" in refusal_of(read_manifest, export)
 
 
 @pytest.mark.parametrize("name", ["notes.txt", "assets/more.txt", "saved_model.pbtxt"])
@@ -237,3 +239,52 @@ def test_check_files_refuses_a_pipe_without_waiting(export):
     assert DATA in refusal_of(check_files, export, manifest)
     rewrite(export, lambda manifest: manifest["files"][DATA].update({"bytes": 0}))
     assert f"{DATA}: not a regular file" in refusal_of(check_files, export, read_manifest(export))
+
+
+def test_recipe_of_an_export_has_no_directories_and_nothing_about_the_machine(export):
+    recipe = {
+        "name": "dates",
+        "data": {
+            "train": ["/home/me/secret/a.en", "corpus/a.de"],
+            "validation": ["/home/me/b.en"],
+            "test": {"news": ["/data/c.en"]},
+            "format": "parallel",
+            "columns": ["en/de"],
+            "cache": "/home/me/cache",
+        },
+        "text": {"tokenizer": "bytes", "options": {"file": "/home/me/words.txt", "size": 3}},
+        "training": {"steps": 3},
+        "evaluation": {"bleu_tokens": "13a"},
+        "checkpoints": {"every": 3},
+        "export": {"to": "/home/me/saved_models"},
+        "tensorboard": {"every": 2},
+    }
+    content = {**read_manifest(export), "recipe": recipe}
+    write_manifest(export, {name: content[name] for name in content if name != "files"})
+    manifest = read_manifest(export)
+    assert "/home" not in json.dumps(manifest)
+    assert manifest["recipe"] == {
+        "name": "dates",
+        "data": {
+            "train": ["a.en", "a.de"],
+            "validation": ["b.en"],
+            "test": {"news": ["c.en"]},
+            "format": "parallel",
+            "columns": ["en/de"],
+            "cache": None,
+        },
+        "text": {"tokenizer": "bytes", "options": {"file": "words.txt", "size": 3}},
+        "training": {"steps": 3},
+        "evaluation": {"bleu_tokens": "13a"},
+    }
+    assert recipe["data"]["cache"] == "/home/me/cache", "the run's own recipe must not change"
+
+
+def test_exported_files_name_neither_user_nor_machine_nor_directory(phrases_export, phrases_run):
+    private = {socket.gethostname(), str(pathlib.Path.home()), str(phrases_run), os.getcwd()}
+    for path in phrases_export.rglob("*"):
+        if path.is_file():
+            found = [
+                text for text in private if len(text) > 5 and text.encode() in path.read_bytes()
+            ]
+            assert found == [], path

@@ -106,7 +106,7 @@ def test_merge_that_is_never_reached_is_not_used():
 @pytest.mark.parametrize(
     ("tokens", "merges", "facts"),
     [
-        (BYTE_CHARACTERS[1:], [], "0x00"),
+        ([*BYTE_CHARACTERS[:0x41], *BYTE_CHARACTERS[0x42:]], [], "0x41"),
         (BYTE_CHARACTERS, [("a", "b")], "'a' and 'b'"),
         ([*BYTE_CHARACTERS, "ab"], [("a", "ab")], "'a' and 'ab'"),
         ([*BYTE_CHARACTERS, "日"], [("a", "日")], "'日'"),
@@ -131,3 +131,10 @@ def test_vocabulary_with_wrong_merges_is_refused_or_split_as_it_says(tokens, mer
     for text in ("abcd", "xabcd", "abc", "bcd"):
         found = [token_bytes(token) for token in tokens_of(tokenizer, text)]
         assert found == merged(text.encode(), ranks)
+
+
+def test_bytes_without_a_token_are_dropped():
+    tokens = ["<pad>", "<end>", *BYTE_CHARACTERS[0x20:0x7F], "ab"]
+    model = byte_pair_model(tokens, [("a", "b")], without_text=(0, 1))
+    tokenizer = BytePairTokenizer(model, len(tokens), SPECIAL, Template())
+    assert tokens_of(tokenizer, "ab\x04b é c") == ["ab", "b", "Ġ", "Ġ", "c"]

@@ -4,12 +4,19 @@ import hashlib
 import json
 import os
 import pathlib
+import re
 import resource
 
 import pytest
 
 from keras_transformer._utils.errors import UserError
-from keras_transformer.text import ByteTokenizer, SpecialIds, WordPieceTokenizer, load_tokenizer
+from keras_transformer.text import (
+    ByteTokenizer,
+    SentencePieceTokenizer,
+    SpecialIds,
+    WordPieceTokenizer,
+    load_tokenizer,
+)
 
 
 @pytest.fixture
@@ -104,7 +111,7 @@ def test_load_of_changed_description_is_refused(directory, key, value, expected)
 def test_load_of_unknown_kind_lists_known_kinds(tmp_path, monkeypatch):
     monkeypatch.setattr(ByteTokenizer, "registered_name", "syllables")
     ByteTokenizer().save(tmp_path / "tokenizer")
-    with pytest.raises(UserError, match=r"'syllables'; known are bytes, sente"):
+    with pytest.raises(UserError, match=r"'syllables'; known are .*bytes, .*sente"):
         load_tokenizer(tmp_path / "tokenizer")
 
 
@@ -148,3 +155,31 @@ def test_load_without_special_ids_uses_the_defaults(directory, tokenizers):
     assert loaded.hash == tokenizers["bpe"].hash
     # The hash from before the field: name and settings.
     assert ByteTokenizer().hash == hashlib.sha256(b'["bytes", {}]\n').hexdigest()
+
+
+@pytest.mark.parametrize("name", ["tokenizer.json", "sentencepiece.model"])
+def test_load_of_a_pipe_or_device_is_refused_at_once(directory, name):
+    (directory / name).unlink()
+    os.mkfifo(directory / name)
+    with pytest.raises(UserError, match=rf"{re.escape(name)}: not a regular file"):
+        load_tokenizer(directory)
+    (directory / name).unlink()
+    (directory / name).symlink_to("/dev/zero")
+    with pytest.raises(UserError, match=rf"{re.escape(name)}: not a regular file"):
+        load_tokenizer(directory)
+
+
+def test_load_of_an_enormous_file_is_refused_before_it_is_read(directory):
+    with (directory / "sentencepiece.model").open("r+b") as file:
+        file.truncate(1 << 40)  # a file with a hole, which takes no room on the disk
+    with pytest.raises(UserError, match=r"1,099,511,627,776 bytes"):
+        load_tokenizer(directory)
+
+
+def test_load_of_a_model_with_invalid_utf8_is_refused():
+    """A finding of fuzzing, which is now one of its seeds."""
+    from training.reliability.fuzz.targets import SEEDS
+
+    content = (SEEDS / "sentencepiece" / "invalid_utf8.model").read_bytes()
+    with pytest.raises(UserError, match="not a SentencePiece model"):
+        SentencePieceTokenizer.from_bytes(content, {}, SpecialIds())

@@ -84,7 +84,7 @@ class RuntimeFormat(ExportFormat):
         module = make_text_module(trained, search, limits)
         if not isinstance(module, GenerationModule):
             raise self.cannot(f"a {kind}, which writes no text")
-        self.module: GenerationModule = module
+        self.module: Any = module
         #: The model in memory; of one that was trained with packed documents, the unpacked copy.
         self.model: Any = module.model
         self.search: Search = module.searches["serving_default"]
@@ -178,7 +178,8 @@ class RuntimeFormat(ExportFormat):
         for side, tokenizer in self.tokenizers.items():
             name = None
             if tokenizer.file_name is not None:
-                name = f"{side}.{tokenizer.file_name.rpartition('.')[2]}"
+                is_shared = self.trained.tokenizers.is_shared
+                name = f"{'shared' if is_shared else side}.{tokenizer.file_name.rpartition('.')[2]}"
                 (directory / name).write_bytes(tokenizer.to_bytes())
             settings[side] = {"kind": tokenizer.registered_name, "file": name}
         text = json.dumps(settings, indent=2, allow_nan=False)
@@ -300,12 +301,13 @@ def _difference(rows: Sequence[GoldenRow]) -> dict[str, Any]:
     """Returns how answers with stored weights differ from those of the model in memory."""
     difference: dict[str, Any] = {}
     for row in rows:
-        if "text" in row.expected:
-            before, after = row.expected["text"], row.got["text"]
-            changed = [old != new for old, new in zip(before, after, strict=True)]
-            difference |= {"texts": len(changed), "texts_changed": sum(changed)}
-        if "log_probability" in row.expected:
-            before, after = row.expected["log_probability"], row.got["log_probability"]
-            differences = [abs(old - new) for old, new in zip(before, after, strict=True)]
-            difference["largest_difference_of_log_probabilities"] = max(differences, default=0.0)
+        before, after = row.expected, row.got
+        if "text" in before:
+            pairs = zip(before["text"], after["text"], strict=True)
+            difference["texts"] = len(before["text"])
+            difference["texts_changed"] = sum(old != new for old, new in pairs)
+        if "log_probability" in before:
+            pairs = zip(before["log_probability"], after["log_probability"], strict=True)
+            largest = max((abs(old - new) for old, new in pairs), default=0.0)
+            difference["largest_difference_of_log_probabilities"] = largest
     return difference

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import keras
 import numpy as np
 
 from keras_transformer.hub.family import Family, register_family, set_attention
@@ -110,7 +111,7 @@ class T5Family(Family):
         weights.skip("decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight")
         if self.scales_outputs:
             scale, factor = model.decoder.norm.scale, table.shape[1] ** -0.5
-            weights.set(scale, np.asarray(scale) * np.float32(factor))
+            weights.set(scale, keras.ops.convert_to_numpy(scale) * np.float32(factor))
 
 
 @register_family("mt5")
@@ -137,7 +138,7 @@ def _load_block(block: Any, weights: WeightLoader, name: str) -> None:
         # T5 does not divide scores by sqrt(D).
         kernel = cross.query_projection.kernel
         scale = np.float32((kernel.shape[1] / cross.num_heads) ** 0.5)
-        weights.set(kernel, np.asarray(kernel) * scale)
+        weights.set(kernel, keras.ops.convert_to_numpy(kernel) * scale)
     network = block.feed_forward
     dense = f"{name}.{last}.DenseReluDense"
     if network.linear is None:

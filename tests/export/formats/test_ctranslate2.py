@@ -25,7 +25,7 @@ from tests.export.formats.models import (
     make_model,
 )
 
-SOURCES = [source for source, _ in phrases.make_pairs()[::9]]
+PAIRS = phrases.make_pairs()[::9]
 
 
 @pytest.fixture(scope="module")
@@ -61,6 +61,30 @@ def runner(directory):
         (make_model, {"positions": "learned", "activation": "reglu", "num_key_value_heads": 1}),
         (make_model, {"attention": "rotary", "attention_options": {"max_wavelength": 500.0}}),
         (make_model, {"attention": "shaw", "activation": "glu", "share_embeddings": "target"}),
+        (
+            make_model,  # as in BART and Marian
+            {
+                "normalize_first": False,
+                "normalize_embeddings": True,
+                "scale_embeddings": False,
+                "output_bias": True,
+                "activation": "gelu_tanh",
+                "positions_options": {"interleaved": False},
+            },
+        ),
+        (
+            make_language_model,  # as in Qwen3 and GPT-J
+            {
+                "attention": "rotary",
+                "attention_options": {"rotary_dim": 4, "interleaved": True},
+                "key_dim": 8,
+                "query_key_normalization": "rms",
+                "normalization": "rms",
+                "attention_bias": False,
+                "share_embeddings": "none",
+                "activation": "quick_geglu",
+            },
+        ),
         (make_model, {"decoder_attention": "alibi", "positions": "none", "activation": "geglu"}),
         (make_language_model, {"attention": "alibi", "num_heads": 2, "activation": "gelu"}),
         (
@@ -97,6 +121,13 @@ def test_converted_model_gives_the_log_probabilities_of_the_model(make, settings
         (make_model, {"cross_attention": "dot_product"}, {}, "cross_attention='dot_product'"),
         (make_model, {"attention": "rotary", "positions": "sinusoidal"}, {}, "positions="),
         (make_model, {"copies": True}, {}, "copies=True"),
+        (
+            make_language_model,
+            {"attention": "rotary", "attention_options": {"window": 4}},
+            {},
+            "window=4",
+        ),
+        (make_model, {"query_key_normalization": "layer"}, {}, "query_key_normalization='layer'"),
         (make_model, {"tree_positions": "absolute"}, {}, "trees"),
         (make_model, {}, {"repetition_penalty": 1.2}, "RepetitionPenalty"),
         (make_model, {}, {"coverage_penalty": 0.2}, "coverage_penalty=0.2"),
@@ -111,13 +142,13 @@ def test_export_names_what_ctranslate2_cannot_express(make, settings, search, na
     assert not (tmp_path / "x").exists()
 
 
-def test_export_translates_as_the_model_in_memory(export, phrases_run):
-    expected = load(phrases_run).translate(SOURCES, beams=1)
+def test_export_translates_the_phrases_of_its_training(export):
+    sources = [source.encode() for source, _ in PAIRS]
+    expected = [target.encode() for _, target in PAIRS]
     model = runner(export)
-    found = model.generate([source.encode() for source in SOURCES], 1)["text"]
-    assert [text.decode() for text in found] == expected
-    with_beams = model.generate([source.encode() for source in SOURCES])["text"]
-    assert sum(a == b for a, b in zip(with_beams, found, strict=True)) > len(SOURCES) - 3
+    for beams in (1, None):
+        found = model.generate(sources, beams)["text"]
+        assert sum(a == b for a, b in zip(found, expected, strict=True)) > len(PAIRS) - 2
 
 
 def test_export_is_verified_by_the_command(export, capsys):
@@ -155,13 +186,24 @@ def test_damaged_export_is_refused(export, tmp_path):
         verify_export(copy)
 
 
-def test_export_with_int8_weights_is_smaller_and_verified(tmp_path):
+def test_int8_weights_change_log_probabilities_a_little(tmp_path):
     trained = make_model(hidden_dim=64, intermediate_dim=128)
-    path = export_model(trained, tmp_path / "x", "ctranslate2", search=SEARCH, weights="int8")
-    weights = read_manifest(path)["weights"]
-    assert weights["dtype"] == "int8"
-    assert 0 < weights["difference"]["largest_difference_of_log_probabilities"] < 5
-    assert (path / "model.bin").stat().st_size < 1.6 * weights["parameters"]
+    CTranslate2Format(trained, search=SEARCH, weights="int8").write_files(tmp_path, "int8")
+    assert (tmp_path / "model.bin").stat().st_size < 1.6 * trained.model.count_params()
+    found = runner(tmp_path).score(TEXTS, TEXTS)["log_probability"]
+    expected = log_probabilities(trained, TEXTS, TEXTS)
+    assert found != expected
+    np.testing.assert_allclose(found, expected, rtol=0.1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("weights", ["int8", "float16"])
+def test_export_with_smaller_weights_is_verified(tmp_path, weights):
+    trained = make_model(hidden_dim=64, intermediate_dim=128)
+    path = export_model(trained, tmp_path / "x", "ctranslate2", search=SEARCH, weights=weights)
+    described = read_manifest(path)["weights"]
+    assert described["dtype"] == weights
+    assert described["difference"]["largest_difference_of_log_probabilities"] > 0
     assert all(row.ok for row in verify_export(path).golden)
 
 

@@ -2,9 +2,11 @@
 
 import json
 import pathlib
+import socket
 import types
 
 import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from keras_transformer._utils.errors import UserError
 from keras_transformer.trainer.callbacks import TrainingScalars
@@ -67,6 +69,36 @@ def test_tensorboard_logger_closes_its_own_files_only(tmp_path):
     assert len(list(one.files())) == 2
     assert len(list(other.files())) == 1
     assert [event.step for event in read_events(tmp_path / "other" / "train")] == [1, 2]
+
+
+def test_event_files_do_not_name_the_machine(tmp_path):
+    logger = TensorBoardLogger(tmp_path)
+    logger.log_metrics("train", 1, {"loss": 1.0})
+    logger.log_text("train", 1, "translations", "one")
+    logger.close()
+    (path,) = logger.files()
+    name = socket.gethostname()
+    assert name not in path.name
+    assert name.encode() not in path.read_bytes()
+
+
+def test_events_stay_in_order_if_the_clock_goes_back(tmp_path, monkeypatch):
+    """By TensorBoard's own reader, in whose order curves are drawn."""
+    now = [2_000_000_000.0]
+    monkeypatch.setattr("time.time", lambda: now[0])
+    for step in range(1, 5):
+        logger = TensorBoardLogger(tmp_path)  # a resumed run, or the same one
+        logger.log_metrics("train", 2 * step - 1, {"loss": 1.0})
+        now[0] -= 100_000
+        logger.log_metrics("train", 2 * step, {"loss": 1.0})
+        logger.close()
+    assert len(list(logger.files())) == 4
+    accumulator = EventAccumulator(str(tmp_path / "train"))
+    accumulator.Reload()
+    events = accumulator.Tensors("loss")
+    assert [event.step for event in events] == list(range(1, 9))
+    times = [event.wall_time for event in events]
+    assert times == sorted(times)
 
 
 def test_callback_takes_a_logger_or_the_directory_of_tensorboard(tmp_path):

@@ -20,7 +20,7 @@ from keras_transformer.trainer.callbacks import (
     make_labels,
     training_step,
 )
-from keras_transformer.trainer.loggers.tensorboard import event_writer
+from keras_transformer.trainer.loggers.tensorboard import event_file
 from keras_transformer.trainer.translation_quality import TranslationQuality
 from tests import phrases
 from tests.trainer.tensorboard.events import (
@@ -110,7 +110,7 @@ def test_events_after_closing_go_to_a_new_file(dense, tmp_path):
 
 def test_link_to_a_directory_has_the_writer_of_the_directory(tmp_path):
     (tmp_path / "link").symlink_to(tmp_path / "logs")
-    assert event_writer(tmp_path / "link") is event_writer(tmp_path / "logs")
+    assert event_file(tmp_path / "link") is event_file(tmp_path / "logs")
 
 
 # Scalars.
