@@ -19,7 +19,7 @@ from keras_transformer.trainer.signals import StopSignal, TrainingFailed, Traini
 #: `run` is called.
 VERBS = (
     *("models", "import", "data", "train", "seal", "export", "sign", "verify"),
-    *("translate", "evaluate", "score", "explain", "compare", "serve"),
+    *("translate", "evaluate", "score", "explain", "compare", "serve", "stream"),
 )
 
 

@@ -19,14 +19,11 @@ it as `Authorization: Bearer KEY` or `X-API-Key: KEY`, and to gRPC as metadata o
 import argparse
 import logging
 import os
-import pathlib
 
 from keras_transformer._utils.errors import UserError
 from keras_transformer.cli import shared
 
 SUMMARY = "serve exports over REST and gRPC"
-
-_KEY_VARIABLE = "KERAS_TRANSFORMER_API_KEY"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -65,8 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--max-connections", type=int, metavar="N", default=1000, help="default: %(default)s")
 
     add = parser.add_argument_group("access").add_argument
-    key = f"file whose first line is the API key (default: the variable {_KEY_VARIABLE})"
-    add("--api-key-file", metavar="FILE", help=key)
+    add("--api-key-file", metavar="FILE", help=shared.API_KEY_HELP)
     add("--tls-certificate", metavar="FILE", help="certificate chain, PEM")
     add("--tls-key", metavar="FILE", help="private key of the certificate, PEM")
     origin = "origin whose web pages may read answers; may be repeated"
@@ -119,7 +115,7 @@ def serve(arguments: argparse.Namespace) -> None:
         drain_seconds=arguments.drain_seconds,
         limits=limits,
         key=arguments.key,
-        api_key=_api_key(arguments.api_key_file),
+        api_key=shared.read_api_key(arguments.api_key_file),
         tls_certificate=arguments.tls_certificate,
         tls_key=arguments.tls_key,
         cors_origins=tuple(arguments.cors_origin),
@@ -131,15 +127,6 @@ def serve(arguments: argparse.Namespace) -> None:
         sources = find_models(arguments.directory)
     _log_to_standard_error()
     run_server(Server(sources, settings))
-
-
-def _api_key(path: str | None) -> str | None:
-    if path is None:
-        return os.environ.get(_KEY_VARIABLE) or None
-    lines = pathlib.Path(path).read_text(encoding="utf-8").splitlines()
-    if not lines or not lines[0].strip():
-        raise UserError("the first line is empty; it must be the API key.", where=path)
-    return lines[0].strip()
 
 
 def _log_to_standard_error() -> None:

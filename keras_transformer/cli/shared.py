@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 _SPACES = str.maketrans(dict.fromkeys("\t\n\r", " "))
 
 
+_API_KEY_VARIABLE = "KERAS_TRANSFORMER_API_KEY"
+API_KEY_HELP = f"file whose first line is the API key (default: the variable {_API_KEY_VARIABLE})"
+
+
 def token_ids(text: str) -> tuple[int, ...]:
     """Returns the ids in `1,5,7`."""
     return tuple(int(part) for part in text.split(","))
@@ -73,6 +77,19 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
     add("--encoding-errors", choices=("error", "replace"), default="error", help=errors)
     size = "maximum number of lines given to the model at once (default: 1024)"
     add("--batch-size", type=int, metavar="N", help=size)
+
+
+def read_api_key(path: Path | None) -> str | None:
+    """Returns the API key of a server: the first line of a file, or that of the environment."""
+    if path is None:
+        return os.environ.get(_API_KEY_VARIABLE) or None
+    try:
+        lines = pathlib.Path(path).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"cannot be read ({error}).", where=path) from error
+    if not lines or not lines[0].strip():
+        raise UserError("the first line is empty; it must be the API key.", where=path)
+    return lines[0].strip()
 
 
 def option_of(name: str) -> str:

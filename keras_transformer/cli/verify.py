@@ -5,9 +5,11 @@
   keras-transformer verify saved_models/dates --key release.pem.pub
 
 Unless you name a version, the highest one is checked. The files must equal those of the manifest
-(sha256), the operations must be on a list of those that access no files and no network, and a
-process that imports only tensorflow and tensorflow_text must give the same answers to the golden
-pairs as the model in memory gave. The first problem is reported in one line, with exit code 2.
+(sha256), the graph must hold and initialize only what exports hold, and a process that imports
+only tensorflow and tensorflow_text must give the same answers to the golden pairs as the model in
+memory gave. Both are checked in sandboxed processes, with limits of memory and time and without
+access to files and network; SECURITY.md says what this promises. The first problem is reported in
+one line, with exit code 2.
 """
 
 import argparse

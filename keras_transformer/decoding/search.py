@@ -235,6 +235,12 @@ class Search:
             rows = [None if each is None else tf.repeat(each, times, axis=0) for each in rows]
         processor = LogitsProcessor(self.constraints, *rows, special_ids=special_ids)
 
+        step = self.step_function(model)
+        return SearchStart(step, state, processor, special_ids, batch_size, capacity, source_mask)
+
+    def step_function(self, model: Any) -> Step:
+        """Returns a model's `step` in the form that a search's loop calls."""
+
         def step(ids: tf.Tensor, state: State) -> tuple[tf.Tensor, tf.Tensor | None, State]:
             if not self.needs_attention:
                 logits, state = model.step(ids, state)
@@ -242,7 +248,7 @@ class Search:
             logits, attention, state = model.step(ids, state, return_attention=True)
             return tf.cast(logits, tf.float32), tf.cast(attention, tf.float32), state
 
-        return SearchStart(step, state, processor, special_ids, batch_size, capacity, source_mask)
+        return step
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -263,12 +269,15 @@ class SequentialSearch(Search):
     ) -> Hypotheses:
         """Returns the hypotheses of a batch; `seed` is passed to `choose`."""
         start = self.prepare(model, source, prefix)
-        processor, capacity = start.processor, start.capacity
-        padding, end = start.special_ids.padding, start.special_ids.end
+        loop = self.advance(start, self.begin(start), start.capacity, seed)
+        return self.finish(start, loop)
+
+    def begin(self, start: SearchStart) -> Loop:
+        """Returns the variables of the loop before the first token."""
         rows = start.batch_size * self.num_hypotheses
         loop = {
             "length": tf.constant(0),
-            "ids": tf.fill([rows, capacity], padding),
+            "ids": tf.fill([rows, start.capacity], start.special_ids.padding),
             "latest": tf.fill([rows], start.special_ids.start),
             "is_done": tf.fill([rows], False),
             "score": tf.zeros([rows]),
@@ -276,7 +285,15 @@ class SequentialSearch(Search):
             "state": start.state,
         }
         if self.with_alignment:
-            loop["alignment"] = tf.zeros([rows, capacity], tf.int32)
+            loop["alignment"] = tf.zeros([rows, start.capacity], tf.int32)
+        return loop
+
+    def advance(
+        self, start: SearchStart, loop: Loop, until: int | tf.Tensor, seed: Any = None
+    ) -> Loop:
+        """Returns the variables of the loop when every row is done or has `until` tokens."""
+        processor = start.processor
+        padding, end = start.special_ids.padding, start.special_ids.end
 
         def step(loop: Loop) -> Loop:
             length, is_done = loop["length"], loop["is_done"]
@@ -301,11 +318,14 @@ class SequentialSearch(Search):
                 new["alignment"] = write_column(loop["alignment"], length, places)
             return new
 
-        loop = repeat_step(step, loop, capacity)
-        lengths = tf.reduce_sum(tf.cast(loop["ids"] != padding, tf.int32), axis=1)
-        divisor = self.length_divisor(lengths - processor.prefix_lengths)
-        loop |= {"lengths": lengths, "score": loop["score"] / divisor}
-        return self._best_first(loop, capacity)
+        return repeat_step(step, loop, until)
+
+    def finish(self, start: SearchStart, loop: Loop) -> Hypotheses:
+        """Returns the hypotheses of the loop's variables, complete or not."""
+        lengths = tf.reduce_sum(tf.cast(loop["ids"] != start.special_ids.padding, tf.int32), axis=1)
+        divisor = self.length_divisor(lengths - start.processor.prefix_lengths)
+        loop = loop | {"lengths": lengths, "score": loop["score"] / divisor}
+        return self._best_first(loop, start.capacity)
 
     def _best_first(self, loop: Loop, capacity: tf.Tensor) -> Hypotheses:
         """Returns the loop's rows `[B·N, …]` as hypotheses `[B, N, …]`, sorted by score."""
@@ -379,7 +399,7 @@ def write_column(table: tf.Tensor, column: tf.Tensor, values: tf.Tensor) -> tf.T
     return tf.where(is_there, values[..., None], table)
 
 
-def repeat_step(step: Callable[[Loop], Loop], loop: Loop, capacity: tf.Tensor) -> Loop:
+def repeat_step(step: Callable[[Loop], Loop], loop: Loop, capacity: int | tf.Tensor) -> Loop:
     """Returns the loop variables when every row is done or the "length" is `capacity`."""
 
     def should_continue(loop: Loop) -> tf.Tensor:

@@ -261,7 +261,8 @@ def _attribute_problem(op: str, name: str, value: Any, graph: Graph) -> str | No
     if kind in ("b", "f", "i", "shape"):
         return None
     if kind == "tensor":
-        is_constant = op == "Const" and name == "value" and dtype_name(value.tensor.dtype) in DTYPES
+        is_plain = dtype_name(value.tensor.dtype) in DTYPES - {"resource", "variant"}
+        is_constant = op == "Const" and name == "value" and is_plain
         return None if is_constant else f"the tensor {name!r}"
     if kind == "type" or (kind == "list" and value.list.type):
         numbers = [value.type] if kind == "type" else value.list.type

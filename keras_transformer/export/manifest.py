@@ -33,7 +33,7 @@ SIGNATURE = "assets.extra/manifest.sig"
 FORMAT = 1
 
 #: Golden pairs are a few sentences, and attention scores between them.
-MAXIMUM_BYTES = 64 << 20
+MAXIMUM_BYTES = 16 << 20
 
 _FREE = ("model", "recipe", "tokenizers", "search", "weights", "limits", "quality")
 _TYPES: dict[str, type] = dict.fromkeys(_FREE, object) | {

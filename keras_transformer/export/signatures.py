@@ -22,16 +22,19 @@ class TensorContract(NamedTuple):
     """A tensor of a signature.
 
     Attributes:
-        dtype: "string", "float32" or "int32".
+        dtype: "string", "float32", "int32" or "bool".
         axes: letters of its axes: B rows, N hypotheses, T target tokens, S source tokens, M hidden
-            dimension, C classes.
+            dimension, C classes, L parts of a state.
         example: for an input, its value in the example request: "texts" for the example texts,
-            "answers" for the model's own answers to them, or a number.
+            "answers" for the model's own answers to them, "nothing" for no strings, or a number.
+        is_opaque: for an output, whether its value means something to the export alone. Golden
+            pairs do not have it.
     """
 
     dtype: str
     axes: str
     example: str | float | None = None
+    is_opaque: bool = False
 
     def __str__(self) -> str:
         return f"{self.dtype} [{', '.join(self.axes)}]"
@@ -63,6 +66,7 @@ class Signature:
         inputs: the inputs by name.
         outputs: the outputs by name. An export may have more.
         requires: function that returns whether a model offers the signature; None if all do.
+        is_optional: whether an export has it only if it is asked for by name.
 
     >>> encode = Signature("encode", "encode", "", {"text": TEXTS}, {"embedding": ANSWERS})
     >>> str(encode), encode.is_batched
@@ -75,6 +79,7 @@ class Signature:
     inputs: Mapping[str, TensorContract]
     outputs: Mapping[str, TensorContract]
     requires: Callable[[Any], bool] | None = None
+    is_optional: bool = False
 
     @property
     def is_batched(self) -> bool:
@@ -88,7 +93,7 @@ class Signature:
             texts: example texts, bytes `[B]`.
             answers: the model's answers to them, bytes `[B]`.
         """
-        rows = {"texts": texts, "answers": answers}
+        rows = {"texts": texts, "answers": answers, "nothing": np.array([], object)}
         return {
             name: rows[tensor.example]
             if isinstance(tensor.example, str)
@@ -105,18 +110,19 @@ def signature(
     inputs: Mapping[str, TensorContract],
     outputs: Mapping[str, TensorContract],
     requires: Callable[[Any], bool] | None = None,
+    is_optional: bool = False,
 ) -> Callable[[_Method], _Method]:
     """Returns a decorator that declares a method of a text module as a signature.
 
     Args:
         *names: names of the signature; by default the method's.
-        inputs, outputs, requires: see `Signature`.
+        inputs, outputs, requires, is_optional: see `Signature`.
     """
 
     def declare(method: _Method) -> _Method:
         summary = (inspect.getdoc(method) or "").partition("\n\n")[0].replace("\n", " ")
         method.signatures = tuple(  # type: ignore[attr-defined]
-            Signature(name, method.__name__, summary, inputs, outputs, requires)
+            Signature(name, method.__name__, summary, inputs, outputs, requires, is_optional)
             for name in names or (method.__name__,)
         )
         return method

@@ -14,6 +14,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from keras_transformer._utils.errors import UserError
 from keras_transformer.layers.attention import rotary
 from keras_transformer.layers.kv_cache import GrowingKVCache
 from keras_transformer.layers.positions import position_encoding
@@ -110,14 +111,20 @@ def _plain_operations(model: keras.Model) -> Iterator[None]:
         # Angles within one turn: a float32 holds them exactly enough.
         return tf.gather(tf.constant(np.mod(table, 2 * math.pi), tf.float32), positions)
 
+    def refuse(*_: Any) -> Any:
+        raise UserError(
+            "Exports for LiteRT and ONNX cannot express rotary attention with `scaling`.",
+            fix="Export as a SavedModel.",
+        )
+
     def set_shape(tensor: tf.Tensor, shape: Any, name: str | None = None) -> tf.Tensor:
         tensor.set_shape(shape)
         return tensor
 
     with contextlib.ExitStack() as replaced:
         for module in (position_encoding, rotary):
-            if hasattr(module, "position_angles"):
-                replaced.enter_context(mock.patch.object(module, "position_angles", angles))
+            replaced.enter_context(mock.patch.object(module, "position_angles", angles))
+        replaced.enter_context(mock.patch.object(rotary, "frequency_factors", refuse))
         replaced.enter_context(mock.patch.object(tf, "ensure_shape", set_shape))
         yield
 

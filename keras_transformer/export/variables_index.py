@@ -96,6 +96,19 @@ def read_objects(directory: pathlib.Path, entries: dict[str, Entry]) -> bytes:
 
 
 def _entries(content: bytes, data_bytes: int) -> dict[str, Entry]:
+    items = read_table(content)
+    if not items or items[0][0] != b"":
+        raise ValueError("no header")
+    _check_header(items[0][1])
+    return {key.decode("utf-8"): _entry(key, value, data_bytes) for key, value in items[1:]}
+
+
+def read_table(content: bytes) -> list[tuple[bytes, bytes]]:
+    """Returns the keys and values of a table; a `ValueError` or another error says what is wrong.
+
+    Args:
+        content: the whole table.
+    """
     footer = content[-_FOOTER:]
     if len(footer) < _FOOTER or not footer.endswith(_MAGIC):
         raise ValueError("not a table")
@@ -117,13 +130,9 @@ def _entries(content: bytes, data_bytes: int) -> dict[str, Entry]:
     expected += metadata_size + _TRAILER.size
     if index_start != expected or expected + index_size + _TRAILER.size + _FOOTER != len(content):
         raise ValueError("parts that nothing refers to")
-    keys = [key for key, _ in items]
-    if any(key >= following for key, following in itertools.pairwise(keys)):
+    if any(key >= following for (key, _), (following, _) in itertools.pairwise(items)):
         raise ValueError("keys that are not in order")
-    if not items or items[0][0] != b"":
-        raise ValueError("no header")
-    _check_header(items[0][1])
-    return {key.decode("utf-8"): _entry(key, value, data_bytes) for key, value in items[1:]}
+    return items
 
 
 def _check_header(content: bytes) -> None:

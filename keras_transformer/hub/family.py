@@ -90,7 +90,7 @@ class Family(abc.ABC):
 
 def find_family(checkpoint: Checkpoint) -> Family:
     """Returns the family of a checkpoint, by the `model_type` of its config."""
-    import_members(f"{__package__}.families", _families_path())
+    import_families()
     name = checkpoint.config.get("model_type")
     if not isinstance(name, str) or name not in FAMILIES:
         known = ", ".join(sorted(FAMILIES))
@@ -167,10 +167,11 @@ def _build(
         raise error.at(checkpoint.directory / CONFIG) from error
 
 
-def _families_path() -> list[str]:
+def import_families() -> None:
+    """Imports all files of `keras_transformer.hub.families`, which register themselves."""
     from keras_transformer.hub import families
 
-    return list(families.__path__)
+    import_members(families.__name__, families.__path__)
 
 
 def set_attention(

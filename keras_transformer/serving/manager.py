@@ -8,7 +8,7 @@ import logging
 import math
 import os
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from keras_transformer._utils.errors import UserError
@@ -170,10 +170,16 @@ class ModelManager:
         """Returns the outputs of a signature of a version, see `Batcher.submit`."""
         if version.loaded is None:
             raise RequestError(Code.UNAVAILABLE, "The version has been unloaded; try again.")
-        version.in_flight += 1
-        try:
+        with self.hold(version):
             arguments = version.loaded, signature, inputs, deadline
             return await self.batcher.submit(version.model, *arguments)
+
+    @contextlib.contextmanager
+    def hold(self, version: Version) -> Iterator[None]:
+        """Context in which a version is not unloaded."""
+        version.in_flight += 1
+        try:
+            yield
         finally:
             version.in_flight -= 1
             if not version.in_flight:

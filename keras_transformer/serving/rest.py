@@ -167,11 +167,10 @@ class RestApp:
             response = _error_response(RequestError(Code.INTERNAL, "Internal error."))
         response.headers["X-Content-Type-Options"] = "nosniff"
         try:
-            async with asyncio.timeout(None) as timeout:
-                if type(response) is Response:
-                    timeout.reschedule(
-                        asyncio.get_running_loop().time() + self.limits.write_seconds
-                    )
+            seconds = self.limits.write_seconds
+            if type(response) is not Response:
+                seconds += self.limits.stream_seconds
+            async with asyncio.timeout(seconds):
                 await response(scope, receive, send)
         except TimeoutError:
             LOG.info("a client did not read its answer in time")

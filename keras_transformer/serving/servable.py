@@ -1,6 +1,7 @@
 """A loaded SavedModel in a session of its own, and the signatures that it offers."""
 
 import dataclasses
+import functools
 import os
 import pathlib
 from collections.abc import Mapping, Sequence
@@ -57,7 +58,7 @@ class ServedSignature:
     inputs: Mapping[str, TensorSpec]
     outputs: Mapping[str, TensorSpec]
 
-    @property
+    @functools.cached_property
     def is_batched(self) -> bool:
         """Whether requests can share a batch: each row's answer is independent of the others.
 
@@ -70,7 +71,7 @@ class ServedSignature:
         )
 
     def rows(self, inputs: Arrays) -> int:
-        """Returns the number of rows of a request; 1 if it has no batch axis.
+        """Returns the number of rows of a request, of its longest input; 1 if all are scalars.
 
         A request whose arrays do not fit the signature is a `RequestError`.
         """
@@ -91,9 +92,9 @@ class ServedSignature:
                 raise invalid(f"input {name!r} of {self.name} {problem}.")
             if spec.shape is not None and spec.shape[:1] == (None,):
                 sizes.add(len(array))
-        if len(sizes) > 1:
+        if self.is_batched and len(sizes) > 1:
             raise invalid(f"the inputs of {self.name} have different numbers of rows.")
-        return sizes.pop() if sizes else 1
+        return max(sizes, default=1)
 
 
 class Servable:

@@ -21,6 +21,7 @@ from keras_transformer.serving.metrics import Metrics
 from keras_transformer.serving.model_config import ModelSource
 from keras_transformer.serving.rest import RestApp, allowed_origins
 from keras_transformer.serving.settings import ServerSettings
+from keras_transformer.serving.streaming import Streams
 from keras_transformer.serving.workers import import_operations, make_workers
 
 LOG = logging.getLogger("keras_transformer.serving")
@@ -97,6 +98,7 @@ class Server:
             if settings.grpc_port is not None:
                 arguments = self.manager, self.metrics, settings, self._is_healthy
                 grpc_server, self.grpc_port = make_grpc_server(*arguments)
+            self.app.methods["stream"] = Streams(self.app).handle
             await self.manager.watch(0)
             watching = asyncio.create_task(self._watch())
             stack.push_async_callback(_cancelled, watching)

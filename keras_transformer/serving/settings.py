@@ -26,6 +26,8 @@ class RequestLimits:
         body_seconds: time for sending its body. Default 30.
         write_seconds: time for receiving the answer. Default 30.
         connections: most connections at a time. Default 1000.
+        stream_seconds: time until a stream ends with DEADLINE_EXCEEDED. Default 300.
+        streams: most streams at a time. Default 64.
     """
 
     body_bytes: int = 4 << 20
@@ -36,6 +38,8 @@ class RequestLimits:
     body_seconds: float = 30.0
     write_seconds: float = 30.0
     connections: int = 1000
+    stream_seconds: float = 300.0
+    streams: int = 64
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):

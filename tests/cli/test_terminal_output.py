@@ -156,6 +156,7 @@ MISTAKES = {
     "score": ["score", NAME, "--target", "hostile.en"],
     "explain": ["explain", NAME, "text"],
     "serve": ["serve", NAME],
+    "stream": ["stream", NAME, "text"],
     "compare": ["compare", f"{NAME}.yaml"],
     "compare, models": ["compare", "quickstart", "--models", NAME],
 }

@@ -203,7 +203,7 @@ def test_check_files_compares_sizes_before_reading(export):
 
 def test_read_manifest_refuses_a_huge_file(export):
     os.truncate(export / MANIFEST, 10 << 30)
-    assert "bytes, but at most 67,108,864 are read" in refusal_of(read_manifest, export)
+    assert "bytes, but at most 16,777,216 are read" in refusal_of(read_manifest, export)
 
 
 @pytest.mark.parametrize("name", ["notes.txt", "assets/more.txt", "saved_model.pbtxt"])

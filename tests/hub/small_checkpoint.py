@@ -1,8 +1,14 @@
 """Writes safetensors files, also ones that are wrong on purpose."""
 
 import json
+import os
+import pathlib
 
 import numpy as np
+
+_FIXTURES = pathlib.Path(__file__).parents[1] / "fixtures"
+#: Small checkpoints, and what Hugging Face computes with them; `make test-parity` has others.
+CHECKPOINTS = pathlib.Path(os.environ.get("CHECKPOINTS") or _FIXTURES / "checkpoints")
 
 _NAMES = {"float32": "F32", "float16": "F16", "float64": "F64", "int64": "I64", "uint16": "BF16"}
 

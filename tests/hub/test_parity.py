@@ -1,7 +1,6 @@
 """Models from small checkpoints against what Hugging Face computed with them."""
 
 import functools
-import pathlib
 
 import numpy as np
 import pytest
@@ -10,8 +9,8 @@ import tensorflow as tf
 from keras_transformer.decoding import SearchSettings
 from keras_transformer.hub import Checkpoint, load_model
 from keras_transformer.hub.generation import search_of
+from tests.hub.small_checkpoint import CHECKPOINTS
 
-CHECKPOINTS = pathlib.Path(__file__).parents[1] / "fixtures" / "checkpoints"
 LONGEST = 24
 #: The searches of `make_checkpoints.py`, in the words of `generation_config.json`.
 SEARCHES = {

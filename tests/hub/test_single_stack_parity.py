@@ -2,7 +2,6 @@
 
 import functools
 import json
-import pathlib
 import shutil
 
 import numpy as np
@@ -11,8 +10,7 @@ import tensorflow as tf
 
 from keras_transformer.hub import Checkpoint, load_model
 from keras_transformer.text import SpecialIds
-
-CHECKPOINTS = pathlib.Path(__file__).parents[1] / "fixtures" / "checkpoints"
+from tests.hub.small_checkpoint import CHECKPOINTS
 
 
 def names_with(key):

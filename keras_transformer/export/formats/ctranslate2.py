@@ -34,7 +34,9 @@ _FIELDS = frozenset(
         *("use_bias", "positions", "share_embeddings", "attention", "attention_options"),
         *("encoder_attention", "encoder_attention_options", "decoder_attention"),
         *("decoder_attention_options", "cross_attention", "cross_attention_options"),
-        *("padding_id", "unknown_id", "start_id", "end_id"),
+        *("padding_id", "unknown_id", "start_id", "end_id", "scale_embeddings", "output_bias"),
+        *("key_dim", "query_key_normalization", "positions_options", "normalize_embeddings"),
+        *("final_normalization", "attention_bias", "attention_output_bias"),
         # Only for training.
         *("dropout", "attention_dropout", "activation_dropout", "coverage_weight", "is_packed"),
     }
@@ -74,6 +76,10 @@ class CTranslate2Format(RuntimeFormat):
             value = getattr(config, field.name)
             if field.name not in _FIELDS and value != _default_of(field):
                 raise self.cannot(f"{field.name}={value!r}")
+        if config.query_key_normalization == "layer":
+            raise self.cannot("query_key_normalization='layer'")
+        if config.final_normalization and not config.normalize_first:
+            raise self.cannot("final_normalization=True with normalize_first=False")
         if isinstance(config.activation, str) and config.activation in GATES:
             activation = GATES[config.activation]
         else:
@@ -91,6 +97,10 @@ class CTranslate2Format(RuntimeFormat):
             if name not in _MECHANISMS or (name == "alibi" and field != fields[1]):
                 raise self.cannot(f"{field}={name!r}")
             mechanism, positions = config.mechanism(field), config.position_scheme_beside(field)
+            for option in ("scaling", "window"):
+                value = getattr(mechanism, option, None)
+                if value is not None:
+                    raise self.cannot(f"{field}={name!r} with {option}={value!r}")
             if mechanism.encodes_positions and positions is not None:
                 raise self.cannot(f"positions={positions!r} with {field}={name!r}")
         if isinstance(self.model, Transformer):
@@ -131,6 +141,8 @@ class CTranslate2Format(RuntimeFormat):
         self._set_embedding(decoder, decoder.embeddings, predictor.embedding)
         self._set_stack(decoder, self.model.decoder)
         decoder.projection.weight = _array(predictor.output.embeddings)
+        if predictor.output.bias is not None:
+            decoder.projection.bias = _array(predictor.output.bias)
         if isinstance(self.model, Transformer):
             encoder = specs.TransformerEncoderSpec(
                 len(self.model.encoder.blocks),
@@ -164,13 +176,18 @@ class CTranslate2Format(RuntimeFormat):
             "ffn_glu": isinstance(config.activation, str) and config.activation in GATES,
             "rms_norm": config.normalization == "rms",
             "relative_position": name == "shaw",
+            "layernorm_embedding": config.normalize_embeddings,
+            "no_final_norm": config.final_normalization is False,
+            "qk_norm": config.query_key_normalization == "rms",
         }
+        if config.key_dim is not None:
+            settings["head_dim"] = config.key_dim
         if config.num_key_value_heads not in (None, config.num_heads):
             settings["num_heads_kv"] = config.num_key_value_heads
         if name == "rotary":
             settings |= {
-                "rotary_dim": 0,  # all dimensions
-                "rotary_interleave": False,
+                "rotary_dim": mechanism.rotary_dim or 0,  # 0 for all dimensions
+                "rotary_interleave": mechanism.interleaved,
                 "rotary_base": mechanism.max_wavelength,
             }
         return settings
@@ -182,6 +199,8 @@ class CTranslate2Format(RuntimeFormat):
     def _set_stack(self, spec: Any, stack: Any) -> None:
         if hasattr(spec, "position_encodings"):
             spec.position_encodings.encodings = self._position_table(stack)
+        if stack.embedding_norm is not None:
+            _set_norm(spec.layernorm_embedding, stack.embedding_norm)
         if stack.norm is not None:
             _set_norm(spec.layer_norm, stack.norm)
         for layer, block in zip(spec.layer, stack.blocks, strict=True):
@@ -250,6 +269,7 @@ def _set_self_attention(spec: Any, attention: Any) -> None:
     projections = attention.query_projection, attention.key_projection, attention.value_projection
     _set_linear(spec.linear[0], *projections)
     _set_linear(spec.linear[1], attention.output_projection)
+    _set_query_key_norms(spec, attention)
     if hasattr(spec, "relative_position_keys"):
         spec.relative_position_keys = _array(attention.mechanism.key_distances)
         spec.relative_position_values = _array(attention.mechanism.value_distances)
@@ -259,3 +279,10 @@ def _set_cross_attention(spec: Any, attention: Any) -> None:
     _set_linear(spec.linear[0], attention.query_projection)
     _set_linear(spec.linear[1], attention.key_projection, attention.value_projection)
     _set_linear(spec.linear[2], attention.output_projection)
+    _set_query_key_norms(spec, attention)
+
+
+def _set_query_key_norms(spec: Any, attention: Any) -> None:
+    if attention.query_norm is not None:
+        _set_norm(spec.q_norm, attention.query_norm)
+        _set_norm(spec.k_norm, attention.key_norm)

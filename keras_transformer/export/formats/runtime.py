@@ -84,7 +84,7 @@ class RuntimeFormat(ExportFormat):
         module = make_text_module(trained, search, limits)
         if not isinstance(module, GenerationModule):
             raise self.cannot(f"a {kind}, which writes no text")
-        self.module: GenerationModule = module
+        self.module: Any = module
         #: The model in memory; of one that was trained with packed documents, the unpacked copy.
         self.model: Any = module.model
         self.search: Search = module.searches["serving_default"]
@@ -178,7 +178,8 @@ class RuntimeFormat(ExportFormat):
         for side, tokenizer in self.tokenizers.items():
             name = None
             if tokenizer.file_name is not None:
-                name = f"{side}.{tokenizer.file_name.rpartition('.')[2]}"
+                is_shared = self.trained.tokenizers.is_shared
+                name = f"{'shared' if is_shared else side}.{tokenizer.file_name.rpartition('.')[2]}"
                 (directory / name).write_bytes(tokenizer.to_bytes())
             settings[side] = {"kind": tokenizer.registered_name, "file": name}
         text = json.dumps(settings, indent=2, allow_nan=False)

@@ -172,7 +172,7 @@ def example_requests(
     Args:
         module: a `TextModule`.
         examples: texts in addition to `BUILT_IN_EXAMPLES`.
-        names: names of the signatures. Default: all.
+        names: names of the signatures. Default: all that are not optional.
     """
     texts = np.array([text.encode() for text in (*BUILT_IN_EXAMPLES, *examples)], object)
     # Targets are the model's own answers, so that the scores show how the model rates them.
@@ -181,7 +181,7 @@ def example_requests(
     return [
         (name, function.record.example_request(texts, answers))
         for name, function in module.functions.items()
-        if names is None or name in names
+        if (not function.record.is_optional if names is None else name in names)
     ]
 
 
@@ -189,8 +189,12 @@ def golden_pairs(module: TextModule, requests: list[Request]) -> list[dict[str, 
     """Returns the golden pairs of requests: the answers of the module in memory."""
     pairs = []
     for name, inputs in requests:
-        tensors = {key: tf.constant(value) for key, value in inputs.items()}
-        pairs.append(make_golden_pair(name, inputs, module.functions[name](**tensors)))
+        function = module.functions[name]
+        dtypes = {key: tensor.dtype for key, tensor in function.record.inputs.items()}
+        tensors = {key: tf.constant(value, dtypes[key]) for key, value in inputs.items()}
+        opaque = {key for key, tensor in function.record.outputs.items() if tensor.is_opaque}
+        outputs = {key: value for key, value in function(**tensors).items() if key not in opaque}
+        pairs.append(make_golden_pair(name, inputs, outputs))
     return pairs
 
 

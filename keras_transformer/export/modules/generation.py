@@ -10,6 +10,7 @@ from keras_transformer._utils.errors import UserError
 from keras_transformer.decoding import Hypotheses, SamplingSearch, Search, SearchSettings
 from keras_transformer.decoding.search_settings import SAMPLING_FIX
 from keras_transformer.export.modules.base import Tensors, TextLimits, TextModule
+from keras_transformer.export.modules.streaming import write_tokens
 from keras_transformer.export.signatures import ANSWERS, TEXTS, TensorContract, signature
 from keras_transformer.export.trained_model import TrainedModel
 
@@ -122,11 +123,40 @@ class GenerationModule(TextModule, abc.ABC):
     )
     def sample(self, text: tf.Tensor, temperature: tf.Tensor, seed: tf.Tensor) -> Tensors:
         """Returns a text drawn at random for each text, and its score."""
-        is_right = tf.math.is_finite(temperature) & (temperature >= 0)
-        message = "`temperature` must be a finite number of at least 0."
-        with tf.control_dependencies([tf.debugging.assert_equal(is_right, True, message)]):
-            temperature = tf.identity(temperature)
+        temperature = _checked_temperature(temperature)
         return _first(self._generate("sample", text, temperature=temperature, seed=seed))
+
+    @signature(
+        inputs={
+            "text": TEXTS,
+            "state": TensorContract("string", "L", example="nothing"),
+            "temperature": TensorContract("float32", "", example=0.0),
+            "seed": TensorContract("int32", "", example=1),
+            "steps": TensorContract("int32", "", example=3),
+        },
+        outputs={
+            "text": TensorContract("string", "B"),
+            "done": TensorContract("bool", "B"),
+            "state": TensorContract("string", "L", is_opaque=True),
+        },
+        is_optional=True,
+    )
+    def next_tokens(
+        self,
+        text: tf.Tensor,
+        state: tf.Tensor,
+        temperature: tf.Tensor,
+        seed: tf.Tensor,
+        steps: tf.Tensor,
+    ) -> Tensors:
+        """Returns the texts after further tokens, and the state to go on from, for streaming.
+
+        With an empty state it reads `text`; otherwise it ignores `text` and goes on. Temperature 0
+        takes the most likely token each time.
+        """
+        temperature = _checked_temperature(temperature)
+        search = dataclasses.replace(self.searches["sample"], temperature=temperature)
+        return write_tokens(self, search, text, state, seed, steps)
 
     @signature(
         inputs=_SOURCE_AND_TARGET,
@@ -322,6 +352,14 @@ def padded_rows(count: tf.Tensor) -> tf.Tensor:
     powers = tf.constant([2**exponent for exponent in range(16)])
     size = tf.reduce_min(tf.where(powers >= count, powers, powers[-1]))
     return tf.minimum(tf.range(size), count - 1)
+
+
+def _checked_temperature(temperature: tf.Tensor) -> tf.Tensor:
+    """Returns a temperature; the graph reports one that is negative or not finite."""
+    is_right = tf.math.is_finite(temperature) & (temperature >= 0)
+    message = "`temperature` must be a finite number of at least 0."
+    with tf.control_dependencies([tf.debugging.assert_equal(is_right, True, message)]):
+        return tf.identity(temperature)
 
 
 def _first(answers: Tensors) -> Tensors:

@@ -61,6 +61,30 @@ def runner(directory):
         (make_model, {"positions": "learned", "activation": "reglu", "num_key_value_heads": 1}),
         (make_model, {"attention": "rotary", "attention_options": {"max_wavelength": 500.0}}),
         (make_model, {"attention": "shaw", "activation": "glu", "share_embeddings": "target"}),
+        (
+            make_model,  # as in BART and Marian
+            {
+                "normalize_first": False,
+                "normalize_embeddings": True,
+                "scale_embeddings": False,
+                "output_bias": True,
+                "activation": "gelu_tanh",
+                "positions_options": {"interleaved": False},
+            },
+        ),
+        (
+            make_language_model,  # as in Qwen3 and GPT-J
+            {
+                "attention": "rotary",
+                "attention_options": {"rotary_dim": 4, "interleaved": True},
+                "key_dim": 8,
+                "query_key_normalization": "rms",
+                "normalization": "rms",
+                "attention_bias": False,
+                "share_embeddings": "none",
+                "activation": "quick_geglu",
+            },
+        ),
         (make_model, {"decoder_attention": "alibi", "positions": "none", "activation": "geglu"}),
         (make_language_model, {"attention": "alibi", "num_heads": 2, "activation": "gelu"}),
         (
@@ -97,6 +121,13 @@ def test_converted_model_gives_the_log_probabilities_of_the_model(make, settings
         (make_model, {"cross_attention": "dot_product"}, {}, "cross_attention='dot_product'"),
         (make_model, {"attention": "rotary", "positions": "sinusoidal"}, {}, "positions="),
         (make_model, {"copies": True}, {}, "copies=True"),
+        (
+            make_language_model,
+            {"attention": "rotary", "attention_options": {"window": 4}},
+            {},
+            "window=4",
+        ),
+        (make_model, {"query_key_normalization": "layer"}, {}, "query_key_normalization='layer'"),
         (make_model, {"tree_positions": "absolute"}, {}, "trees"),
         (make_model, {}, {"repetition_penalty": 1.2}, "RepetitionPenalty"),
         (make_model, {}, {"coverage_penalty": 0.2}, "coverage_penalty=0.2"),

@@ -82,6 +82,7 @@ def _manifest(directory: pathlib.Path) -> Reader:
 
 def _saved_model(directory: pathlib.Path) -> Reader:
     from keras_transformer.export.allowed_ops import check_ops
+    from keras_transformer.export.graph import signatures_of
     from keras_transformer.export.modules import signatures_of_kind
     from keras_transformer.export.saved_model_file import SAVED_MODEL, read_meta_graph
     from keras_transformer.export.signatures import check_signatures
@@ -94,7 +95,7 @@ def _saved_model(directory: pathlib.Path) -> Reader:
         (directory / SAVED_MODEL).write_bytes(data)
         meta_graph = read_meta_graph(directory)
         check_ops(directory, meta_graph)
-        check_signatures(directory, meta_graph, kind, signatures, names)
+        check_signatures(directory, signatures_of(meta_graph), kind, signatures, names)
 
     return read
 
