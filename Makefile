@@ -13,7 +13,7 @@ help:
 	@echo "make bench        measure training and decoding speed; PEERS=DIR compares with other libraries"
 	@echo "make test         run the test suite"
 	@echo "make test-slow    run only the long tests"
-	@echo "make test-parity  compare imported models and tokenizers afresh with Hugging Face's (installs torch)"
+	@echo "make test-parity  compare imported models with Hugging Face's, of new random weights (installs torch)"
 	@echo "make lint         check rules and formatting (ruff) and types (basedpyright)"
 	@echo "make format       let ruff fix and format the code"
 	@echo "make clean        remove .venv and the files that tools left behind"

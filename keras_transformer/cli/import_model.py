@@ -33,6 +33,7 @@ def run(arguments: argparse.Namespace) -> None:
 def import_pretrained(arguments: argparse.Namespace) -> None:
     """Imports the model and prints what can be done with it."""
     from keras_transformer._utils.errors import named_file_errors
+    from keras_transformer.export.trained_model import model_directory, read_description
     from keras_transformer.hub import import_model
 
     with named_file_errors(arguments.to, remedy="Fix the cause and import again."):
@@ -44,5 +45,8 @@ def import_pretrained(arguments: argparse.Namespace) -> None:
         )
     name = shown(str(path))
     print(f"Imported: {name}")
-    print(f"Next: keras-transformer translate {name} < FILE")
-    print(f"      keras-transformer export {name} --to saved_models/{shown(path.name)}")
+    commands = [f"export {name} --to saved_models/{shown(path.name)}"]
+    if read_description(model_directory(path))["class"] != "TextEncoder":  # which writes no text
+        commands.insert(0, f"translate {name} < FILE")
+    for start, command in zip(("Next:", "     "), commands, strict=False):
+        print(f"{start} keras-transformer {command}")

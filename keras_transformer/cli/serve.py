@@ -30,6 +30,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     models = "saved_models, the directory of one model, or of a version"
     parser.add_argument("directory", metavar="DIR", nargs="?", help=models)
     add = parser.add_argument
+    name = "name of the model in requests, if DIR is one model (default: its directory's)"
+    add("--name", metavar="NAME", help=name)
     add("--config", metavar="FILE", help="models, in the text format of TensorFlow Serving")
     key = "serve only versions that one of the public keys in FILE has signed; see `sign`"
     add("--key", metavar="FILE", help=key)
@@ -72,6 +74,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int | None:
     if (arguments.directory is None) == (arguments.config is None):
         raise UserError("Give either the directory DIR or a --config.")
+    if arguments.name is not None and arguments.config is not None:
+        raise UserError("A --config names its models.", argument="--name")
     for name in ("tls_certificate", "tls_key", "api_key_file", "key", "config"):
         path = getattr(arguments, name)
         if path is not None and not os.path.isfile(path):
@@ -124,7 +128,7 @@ def serve(arguments: argparse.Namespace) -> None:
     if arguments.config is not None:
         sources = read_model_config(arguments.config)
     else:
-        sources = find_models(arguments.directory)
+        sources = find_models(arguments.directory, arguments.name)
     _log_to_standard_error()
     run_server(Server(sources, settings))
 

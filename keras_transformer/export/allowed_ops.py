@@ -66,8 +66,9 @@ ARRAYS: frozenset[str] = _ops("""
 """)
 
 STRINGS: frozenset[str] = _ops("""
-    DecodeRaw ReduceJoin StaticRegexFullMatch StaticRegexReplace StringJoin StringLength StringLower
-    StringSplitV2 StringToNumber StringUpper Substr UnicodeTranscode UnsortedSegmentJoin
+    DecodeRaw ParseTensor ReduceJoin SerializeTensor StaticRegexFullMatch StaticRegexReplace
+    StringJoin StringLength StringLower StringSplitV2 StringToNumber StringUpper Substr
+    UnicodeTranscode UnsortedSegmentJoin
 """)
 
 RAGGED: frozenset[str] = _ops("RaggedGather RaggedRange RaggedTensorToTensor")
@@ -157,6 +158,9 @@ _LONGEST_TEXT = 10_000
 # Largest constant, in elements, and all together: a few bytes can describe a constant of terabytes.
 _LARGEST_CONSTANT = 1 << 26
 _LARGEST_CONSTANTS = 1 << 28
+# A graph of a large model has some 10,000 nodes for each of its signatures, and 10 levels of calls.
+_MOST_NODES = 1_000_000
+_DEEPEST_CALLS = 100
 
 
 class GraphOps(NamedTuple):
@@ -223,6 +227,11 @@ def _described(place: str | None) -> str:
 
 def _problems(meta_graph: Any, graph: Graph) -> Iterator[str]:
     """Yields what is not allowed in the nodes and functions of a graph."""
+    if sum(len(nodes) for _, nodes in graph.places()) > _MOST_NODES:
+        yield f"more than {_MOST_NODES:,} nodes"
+        return
+    if graph.depth() > _DEEPEST_CALLS:
+        yield f"functions that call themselves, or calls deeper than {_DEEPEST_CALLS}"
     elements = 0
     for place, nodes in graph.places():
         where = _described(place)

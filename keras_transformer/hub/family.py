@@ -2,6 +2,7 @@
 
 import abc
 import dataclasses
+import math
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
@@ -125,14 +126,43 @@ def load_model(
     family = find_family(checkpoint)
     config = ConfigReader(checkpoint.config, checkpoint.directory)
     config.ignore(*family.harmless)
-    kind, settings = family.model_class(config), family.settings(config)
-    ids = special_ids_of(family, config, special_ids)
+    try:
+        kind, settings = family.model_class(config), family.settings(config)
+        ids = special_ids_of(family, config, special_ids)
+    except (TypeError, AttributeError, KeyError) as error:
+        problem = f"has a value of a wrong type ({error})."
+        raise UserError(problem, where=checkpoint.directory / CONFIG) from error
     config.finish(family.registered_name)
+    _require_plausible(settings, checkpoint)
     model = _build(kind, family.adapt(settings, ids), ids, dtype, checkpoint)
     weights = WeightLoader(checkpoint, model, family.prefixes)
     family.load_weights(model, weights)
     weights.finish(family.registered_name)
     return model
+
+
+def _require_plausible(settings: Mapping[str, Any], checkpoint: Checkpoint) -> None:
+    """Raises a `UserError` if a config asks for more memory than its tensors can fill."""
+    sizes = {name: value for name, value in settings.items() if type(value) is int}
+    hidden_dim = sizes.get("hidden_dim", 1)
+    heads_dim = sizes.get("num_heads", 1) * sizes.get("key_dim", 1)
+    needed = {name: sizes.get(name, 1) * hidden_dim for name in _DIMENSIONS}
+    needed |= {"hidden_dim": hidden_dim**2, "key_dim": heads_dim * hidden_dim}
+    needed |= {name: value for name, value in sizes.items() if name.endswith("_layers")}
+    if settings.get("positions") == "learned":
+        needed["max_length"] = sizes.get("max_length", 1) * hidden_dim
+    stored = sum(math.prod(tensor.shape) for tensor in checkpoint.tensors.values())
+    for name, count in needed.items():
+        if count > stored:
+            raise UserError(
+                f"gives the model {name}={sizes.get(name, 1):,}, but its tensors have only "
+                f"{stored:,} numbers.",
+                where=checkpoint.directory / CONFIG,
+            )
+
+
+#: Settings that are a dimension of a matrix, whose other one is the hidden dimension.
+_DIMENSIONS = ("vocabulary_size", "target_vocabulary_size", "intermediate_dim")
 
 
 def special_ids_of(

@@ -43,6 +43,15 @@ _HARMLESS = frozenset(
 _STOPPING = {True: "early", False: "heuristic", "never": "never"}
 
 
+#: Keys of `generation_config.json` by the setting that they become, where the names differ.
+_KEYS = {
+    "beams": "num_beams",
+    "forbidden_ids": "suppress_tokens",
+    "forced_first_id": "forced_bos_token_id",
+    "no_repeat_ngram": "no_repeat_ngram_size",
+}
+
+
 def search_of(checkpoint: Checkpoint, special_ids: SpecialIds) -> dict[str, Any]:
     """Returns the generation defaults of a checkpoint as fields of `SearchSettings`.
 
@@ -60,7 +69,10 @@ def search_of(checkpoint: Checkpoint, special_ids: SpecialIds) -> dict[str, Any]
         settings = _settings(dict(given), special_ids)
         SearchSettings(**settings)
     except UserError as error:
-        raise error.at(checkpoint.directory / name) from error
+        raise error.renamed(_KEYS).at(checkpoint.directory / name) from error
+    except (TypeError, AttributeError) as error:
+        problem = f"has a value of a wrong type ({error})."
+        raise UserError(problem, where=checkpoint.directory / name) from error
     return settings
 
 
@@ -97,14 +109,9 @@ def _settings(given: dict[str, Any], special_ids: SpecialIds) -> dict[str, Any]:
     elif values.get("min_length"):
         settings["min_length"] = values.pop("min_length")
     values.pop("min_length", None)
-    for key, setting in (
-        ("no_repeat_ngram_size", "no_repeat_ngram"),
-        ("repetition_penalty", "repetition_penalty"),
-        ("top_k", "top_k"),
-        ("top_p", "top_p"),
-        ("forced_bos_token_id", "forced_first_id"),
-    ):
-        if key in values:
+    shared = ("no_repeat_ngram", "repetition_penalty", "top_k", "top_p", "forced_first_id")
+    for setting in shared:
+        if (key := _KEYS.get(setting, setting)) in values:
             settings[setting] = values.pop(key)
     if not settings.get("top_k"):
         settings.pop("top_k", None)  # 0: no limit

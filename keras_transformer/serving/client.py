@@ -5,6 +5,7 @@ It uses the HTTP client of Python's standard library: a request is one POST of J
 
 import base64
 import collections
+import contextlib
 import http.client
 import json
 import random
@@ -17,10 +18,14 @@ from typing import Any, Self
 
 import numpy as np
 
-from keras_transformer._utils.checks import require_integer, require_positive
+from keras_transformer._utils.checks import (
+    require_integer,
+    require_positive,
+    require_temperature,
+)
 from keras_transformer._utils.errors import ArgumentError
 from keras_transformer.inference.text_methods import TextMethods
-from keras_transformer.inference.translation import Inputs
+from keras_transformer.inference.translation import Inputs, require_sampling_seed
 
 _MODEL = re.compile(r"(.*)(/v1/models/[^/:]+(?:/versions/\d+|/labels/[^/:]+)?)/?")
 # Statuses of a server that is busy at the moment; the request has not been computed.
@@ -136,6 +141,32 @@ class Client(TextMethods):
             found[name] = _joined(arrays, spec)
         return found
 
+    def stream(self, text: str, *, temperature: float = 0.0, seed: int = 0) -> Iterator[str]:
+        """Returns an iterator of what the model has written so far, after each token.
+
+        Each text holds all of what is written, because a later token can change an earlier
+        character. The prompt of a language model is not part of it. To close the iterator stops the
+        model. Needs `keras-transformer serve`, and a model with the signature `next_tokens`.
+
+        Args:
+            text: the source text, or the prompt of a language model.
+            temperature: samples at this temperature. Default 0, the most likely token each time.
+            seed: seed of the samples. Default 0.
+
+        Example:
+
+        ```python
+        for written in client.stream("Once upon a time"):
+            print(written)
+        ```
+        """
+        content = {
+            "text": text,
+            "temperature": require_temperature("temperature", temperature),
+            "seed": require_sampling_seed("seed", seed),
+        }
+        return _written(*self._send("POST", f"{self._path}:stream", content))
+
     def close(self) -> None:
         """Closes the connections. Further calls open new ones."""
         while self._idle:
@@ -167,48 +198,65 @@ class Client(TextMethods):
         return next((each["kind"] for each in models if each["name"] == name), None)
 
     def _ask(self, method: str, path: str, content: Any = None) -> Any:
-        """Returns the JSON of an answer, after further attempts if the server is busy."""
+        """Returns the JSON of an answer."""
+        connection, response = self._send(method, path, content)
+        return _parsed(self._read(connection, response))
+
+    def _send(
+        self, method: str, path: str, content: Any = None
+    ) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
+        """Returns an answer that is no error, after further attempts if the server is busy."""
         body = None if content is None else json.dumps(content, ensure_ascii=False).encode()
         wait = _FIRST_WAIT
         attempt = 0
         while True:
-            try:
-                return _parsed(self._exchange(method, path, body))
-            except ServerError as error:
-                asked = error.retry_after or 0.0
-                if error.status not in _BUSY or attempt == self.retries or asked > _LONGEST_WAIT:
-                    raise
+            connection, response = self._exchange(method, path, body)
+            if response.status < 300:
+                return connection, response
+            error = _error(response, self._read(connection, response))
+            asked = error.retry_after or 0.0
+            if error.status not in _BUSY or attempt == self.retries or asked > _LONGEST_WAIT:
+                raise error
             attempt += 1
             # Clients that were refused at the same time must not come back at the same time.
             time.sleep(max(asked, wait) * random.uniform(1.0, 1.25))
             wait *= 2
 
-    def _exchange(self, method: str, path: str, body: bytes | None) -> bytes:
-        """Returns the body of an answer; a `ServerError` if the answer is an error."""
-        headers = {**self._headers, "Accept": "application/json"}
+    def _exchange(
+        self, method: str, path: str, body: bytes | None
+    ) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
+        """Returns the connection and the head of an answer."""
+        headers = {**self._headers, "Accept": "application/json, text/event-stream"}
         if body is not None:
             headers["Content-Type"] = "application/json"
         while True:
             connection, is_new = self._connection()
             try:
                 connection.request(method, path, body, headers)
-                response = connection.getresponse()
-                answer = response.read()
+                return connection, connection.getresponse()
             except (ConnectionError, http.client.BadStatusLine):
                 connection.close()
                 if is_new:
                     raise
-                continue  # the server has closed an idle connection
+                # Otherwise, the server has closed an idle connection.
             except BaseException:
                 connection.close()
                 raise
-            if response.will_close:
-                connection.close()
-            else:
-                self._idle.append(connection)
-            if response.status >= 300:
-                raise _error(response, answer)
-            return answer
+
+    def _read(
+        self, connection: http.client.HTTPConnection, response: http.client.HTTPResponse
+    ) -> bytes:
+        """Returns the body of an answer, and keeps the connection for the next request."""
+        try:
+            answer = response.read()
+        except BaseException:
+            connection.close()
+            raise
+        if response.will_close:
+            connection.close()
+        else:
+            self._idle.append(connection)
+        return answer
 
     def _connection(self) -> tuple[http.client.HTTPConnection, bool]:
         """Returns a connection, and whether it is new."""
@@ -221,6 +269,32 @@ class Client(TextMethods):
             return http.client.HTTPConnection(host, port, timeout=self.timeout), True
         new = http.client.HTTPSConnection(host, port, timeout=self.timeout, context=self._tls)
         return new, True
+
+
+def _written(
+    connection: http.client.HTTPConnection, response: http.client.HTTPResponse
+) -> Iterator[str]:
+    """Yields the text after each event of a stream."""
+    written = ""
+    event = "message"
+    with contextlib.closing(connection):
+        for line in response:
+            name, _, value = line.decode("utf-8", "replace").rstrip("\r\n").partition(":")
+            if name == "event":
+                event = value.strip()
+            elif name == "data":
+                data = _parsed(value.encode())
+                if event == "error":
+                    raise ServerError(str(data.get("error")), response.status)
+                before = written
+                written = data["text"] if "text" in data else written + data["delta"]
+                if event == "done":
+                    if written != before:
+                        yield written
+                    return
+                yield written
+                event = "message"
+    raise ServerError("The stream ended early.", response.status)
 
 
 def _parsed(answer: bytes) -> Any:

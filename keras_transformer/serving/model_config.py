@@ -42,12 +42,14 @@ class ModelSource:
         return numbers if self.latest is None else numbers[: self.latest]
 
 
-def find_models(directory: str | os.PathLike[str]) -> list[ModelSource]:
+def find_models(directory: str | os.PathLike[str], name: str | None = None) -> list[ModelSource]:
     """Returns the models of a directory.
 
     Args:
         directory: `saved_models` with a directory for each model, the directory of one model, or a
             version directory.
+        name: name of the model in requests, if the directory has only one. Default: the name of
+            the model's directory.
     """
     path = pathlib.Path(os.path.abspath(directory))
     if not path.is_dir():
@@ -56,9 +58,9 @@ def find_models(directory: str | os.PathLike[str]) -> list[ModelSource]:
         if not path.name.isascii() or not path.name.isdecimal():
             problem = "is an export, but its name is not a version number."
             raise UserError(problem, where=directory, fix="Rename it to <name>/<number>.")
-        return [ModelSource(path.parent.name, path.parent, only=(int(path.name),))]
+        return [ModelSource(name or path.parent.name, path.parent, only=(int(path.name),))]
     if any(entry.is_dir() for _, entry in numbered_versions(path)):
-        return [ModelSource(path.name, path)]
+        return [ModelSource(name or path.name, path)]
     found = [
         ModelSource(entry.name, entry)
         for entry in sorted(path.iterdir())
@@ -67,6 +69,9 @@ def find_models(directory: str | os.PathLike[str]) -> list[ModelSource]:
     ]
     if not found:
         raise UserError("holds no <name>/<version>/.", where=directory, fix=_NO_VERSIONS)
+    if name is not None:
+        problem = "holds directories of models, which have names of their own."
+        raise UserError(problem, where=directory, fix="Give the directory of one model.")
     return found
 
 

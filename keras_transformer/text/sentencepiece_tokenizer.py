@@ -94,11 +94,10 @@ class SentencePieceTokenizer(Tokenizer, registered_name="sentencepiece"):
         with tf.init_scope():
             try:
                 self._ops = SentencePieceOps(self._model)
-                pieces = self._ops.pieces().numpy()
-            except tf.errors.OpError as error:
+                names = [piece.decode() for piece in self._ops.pieces().numpy()]
+            except (tf.errors.OpError, UnicodeDecodeError) as error:
                 problem = "These bytes are not a SentencePiece model."
                 raise UserError(problem, fix=_FIX_MODEL) from error
-        names = [piece.decode() for piece in pieces]
         special_ids = _check_special_ids(names, special_ids)
         super().__init__(np.delete(np.array(names, object), special_ids.ids), special_ids)
 

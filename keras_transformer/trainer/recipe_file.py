@@ -115,6 +115,9 @@ MAX_DEPTH = 10
 # Python does not convert longer integers.
 _MAX_DIGITS = 4000
 
+# An escape beyond U+10FFFF.
+_NO_CHARACTER = re.compile(r"\\U(?!000|0010)[0-9A-Fa-f]{8}")
+
 # Scalars by the core schema of YAML 1.2, without octal and hexadecimal numbers. ruamel.yaml also
 # reads 1_000 as a number and 2025-03-07 as a date, which is unexpected in a file name or a label.
 _NULL = re.compile(r"|~|null|Null|NULL")
@@ -162,6 +165,15 @@ def read_yaml(text: str) -> tuple[Any, dict[str, int]]:
         raise YamlError(problem, before.count("\n") + 1, column, fix="Remove it.") from error
     except MarkedYAMLError as error:
         raise _error_of_parser(error) from error
+    except YamlError:
+        raise
+    except (OverflowError, ValueError) as error:  # of `chr`
+        found = _NO_CHARACTER.search(text)
+        before = text[: found.start()] if found else ""
+        code = found[0] if found else "an escape"
+        column = len(before) - before.rfind("\n")
+        problem = f"{code} is no character of Unicode."
+        raise YamlError(problem, before.count("\n") + 1, column, fix="Remove it.") from error
     return (None if node is None else _value(node, (), lines)), lines
 
 

@@ -131,7 +131,11 @@ def save_module(module, directory, signatures):
 
 def write_small_export(directory, rows=4, **changes):
     """Writes the whole export: SavedModel, warm-up requests and manifest."""
-    model = SmallModel(rows)
+    return write_export(SmallModel(rows), directory, **changes)
+
+
+def write_export(model, directory, **changes):
+    """Writes the export of a model with the methods of a `SmallModel`."""
     directory = save_module(model, directory, {name: getattr(model, name) for name in NAMES})
     write_warmup_requests(directory, list(INPUTS.items()))
     write_manifest(directory, manifest_content(golden_pairs(model, NAMES), **changes))

@@ -85,14 +85,18 @@ def refuse(directory, tmp_path):
         ("decoder_attention_heads", 2),
         ("architectures", ["MarianForCausalLM"]),
         ("quantization_config", {"bits": 4}),
+        ("architectures", 7),
         ("vocab_size", 1004),
+        ("d_model", 2**40),
+        ("encoder_ffn_dim", 2**40),
+        ("decoder_layers", 10**9),
         ("encoder_layers", 1),
         ("encoder_layers", 3),
     ],
 )
 def test_config_that_means_another_model_is_refused_by_name(copy_of, tmp_path, key, value):
     message = refuse(copy_of(**{key: value}), tmp_path)
-    if key not in ("encoder_layers", "vocab_size") or value is True:
+    if not isinstance(value, int) or value is True:
         assert key in message or str(value) in message
 
 
@@ -107,6 +111,8 @@ def test_config_that_means_another_model_is_refused_by_name(copy_of, tmp_path, k
         ("early_stopping", "sometimes"),
         ("eos_token_id", [0, 7]),
         ("new_kind_of_penalty", 0.5),
+        ("num_beams", "two"),
+        ("length_penalty", -1.0),
     ],
 )
 def test_generation_default_that_is_not_supported_is_refused(copy_of, tmp_path, key, value):
@@ -120,6 +126,15 @@ def with_tensors(directory, change):
     change(tensors)
     write_safetensors(directory / "model.safetensors", tensors)
     return directory
+
+
+@pytest.mark.parametrize(
+    "key", ["max_length", "min_new_tokens", "suppress_tokens", "bad_words_ids"]
+)
+def test_generation_default_of_a_wrong_type_is_refused(copy_of, tmp_path, key):
+    assert "generation_config.json" in refuse(
+        copy_of("generation_config.json", **{key: {"a": "b"}}), tmp_path
+    )
 
 
 NAME = "model.decoder.layers.1.fc1.weight"

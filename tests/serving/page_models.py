@@ -7,14 +7,13 @@ from keras_transformer.export.formats.saved_model import write_warmup_requests
 from keras_transformer.export.golden import make_golden_pair
 from keras_transformer.export.manifest import write_manifest
 from tests.export.small_export import (
-    INPUTS,
-    NAMES,
     SOURCES,
     TARGETS,
     TEXTS,
     SmallModel,
     manifest_content,
     save_module,
+    write_export,
 )
 
 #: HTML that would set `window.ran`, in each of the ways in which a page runs it.
@@ -65,25 +64,21 @@ class Classifier(tf.Module):
 
 def write_word_export(directory, kind="Transformer"):
     """Writes an export of a `WordModel`, and returns its directory."""
-    return _write(WordModel(), directory, kind, {name: INPUTS[name] for name in NAMES})
+    return write_export(WordModel(), directory, kind=kind)
 
 
 def write_classifier_export(directory):
     """Writes an export of a `Classifier`, and returns its directory."""
-    inputs = {name: {"text": ["guten", "nacht"]} for name in ("encode", "classify")}
-    return _write(Classifier(), directory, "TextEncoder", inputs, default="encode")
-
-
-def _write(model, directory, kind, inputs, default=None):
-    functions = {name: getattr(model, name) for name in inputs}
-    if default is not None:
-        functions["serving_default"] = functions[default]
-        inputs = {"serving_default": inputs[default], **inputs}
+    model = Classifier()
+    functions = {
+        "serving_default": model.encode,
+        "encode": model.encode,
+        "classify": model.classify,
+    }
+    texts = {"text": ["guten", "nacht"]}
+    tensors = {"text": tf.constant(texts["text"])}
     save_module(model, directory, functions)
-    write_warmup_requests(directory, list(inputs.items()))
-    golden = []
-    for name, values in inputs.items():
-        tensors = {key: tf.constant(value) for key, value in values.items()}
-        golden.append(make_golden_pair(name, tensors, functions[name](**tensors)))
-    write_manifest(directory, manifest_content(golden, kind=kind))
+    write_warmup_requests(directory, [(name, texts) for name in functions])
+    golden = [make_golden_pair(name, tensors, each(**tensors)) for name, each in functions.items()]
+    write_manifest(directory, manifest_content(golden, kind="TextEncoder"))
     return directory

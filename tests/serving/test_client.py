@@ -131,6 +131,15 @@ def test_version_can_be_part_of_the_address(running):
     assert "words, 4" in caught.value.message
 
 
+def test_name_of_a_single_model_can_be_chosen(directory):
+    (source,) = find_models(directory / "words", "other")
+    assert (source.name, source.directory.name) == ("other", "words")
+    (source,) = find_models(directory / "words" / "3", "other")
+    assert (source.name, source.only) == ("other", (3,))
+    with pytest.raises(UserError, match="one model"):
+        find_models(directory, "other")
+
+
 @pytest.mark.parametrize(
     "url", ["127.0.0.1:8501", "http://127.0.0.1/", "ftp://a/v1/models/b", "http:///v1/models/b"]
 )
@@ -313,3 +322,41 @@ def test_client_does_not_import_tensorflow(running):
     command = [sys.executable, "-c", code]
     found = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert found.split() == ["GUTEN", "False", "False"]
+
+
+def events(*contents):
+    """Returns the answer of a server that streams these events: name, and data."""
+    lines = [
+        (f"event: {name}\n" if name else "") + f"data: {json.dumps(data, ensure_ascii=False)}\n\n"
+        for name, data in contents
+    ]
+    return 200, {"Content-Type": "text/event-stream"}, "".join(lines).encode()
+
+
+def test_stream_gives_the_text_after_each_token():
+    answer = events(
+        (None, {"delta": "zwei "}),
+        (None, {"delta": "grüne"}),
+        (None, {"text": "zwei Hunde"}),  # in place of all of the text
+        ("done", {"text": "zwei Hunde!", "tokens": 4, "version": 1}),
+    )
+    server = ScriptedServer(BUSY, answer)
+    with server.running() as client:
+        texts = list(client.stream("two dogs"))
+    assert texts == ["zwei ", "zwei grüne", "zwei Hunde", "zwei Hunde!"]
+
+
+def test_error_within_a_stream_follows_its_texts():
+    answer = events((None, {"delta": "zwei"}), ("error", {"error": "too slow", "code": "ABORTED"}))
+    server = ScriptedServer(answer, events((None, {"delta": "zwei"})))
+    with server.running() as client:
+        for message in ("too slow", "ended early"):
+            texts = client.stream("two")
+            assert next(texts) == "zwei"
+            with pytest.raises(ServerError, match=message):
+                next(texts)
+
+
+def test_stream_of_a_model_that_has_none_is_an_error(pairs):
+    with pytest.raises(ServerError):
+        pairs["words"][0].stream("guten")

@@ -1,5 +1,6 @@
 """The web page at /, in a browser, with honest and hostile texts and models."""
 
+import json
 import re
 
 import pytest
@@ -154,6 +155,42 @@ def test_temperature_draws_samples(web):
     web.page.get_by_label("Seed").fill("3")
     web.send("nacht")
     expect(web.page.locator("#hypotheses tbody td").last).not_to_have_text(first)
+
+
+def test_language_model_is_shown_while_it_writes(web):
+    """The server's answers are given, so that the events are known."""
+    signatures = ["attention", "next_tokens", "sample", "serving_default"]
+    model = {"name": "stories", "versions": [1], "kind": "LanguageModel", "signatures": signatures}
+    listed = {"models": [model], "methods": ["predict", "stream"]}
+    web.page.route("**/models", lambda route: route.fulfill(json=listed))
+    asked = []
+
+    def stream(route):
+        asked.append(route.request.post_data_json)
+        deltas = ({"delta": f" {ATTACK}"}, {"delta": " once"}, {"text": " upon"})
+        body = "".join(f"data: {json.dumps(each)}\n\n" for each in deltas)
+        body += f"event: done\ndata: {json.dumps({'text': ' upon a time', 'tokens': 3})}\n\n"
+        route.fulfill(body=body, headers={"Content-Type": "text/event-stream"})
+
+    web.page.route("**/*:stream", stream)
+    web.open("stories")
+    # Each change of the text is noted.
+    web.page.evaluate(
+        "window.seen = []; new MutationObserver(() => seen.push(document.querySelector('#stream')"
+        ".textContent)).observe(document.querySelector('#stream'), {childList: true})"
+    )
+    web.send("Es war")
+    web.status()
+    assert web.page.locator("#stream").inner_text() == "Es war upon a time"
+    assert asked == [{"text": "Es war"}]
+    assert web.page.evaluate("seen")[0] == "Es war"
+    assert web.page.locator("#map tbody th").all_inner_texts() == ["Es", "war", "upon", "a", "time"]
+    web.page.get_by_text("Sampling", exact=True).click()
+    web.page.get_by_label("Temperature").fill("0.5")
+    web.send("Es war")
+    web.status()
+    assert asked[1] == {"text": "Es war", "temperature": 0.5, "seed": 0}
+    web.page.unroute_all(behavior="ignoreErrors")
 
 
 def test_error_of_the_server_is_an_alert_with_its_text(web, page_server):

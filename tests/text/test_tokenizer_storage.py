@@ -10,7 +10,13 @@ import resource
 import pytest
 
 from keras_transformer._utils.errors import UserError
-from keras_transformer.text import ByteTokenizer, SpecialIds, WordPieceTokenizer, load_tokenizer
+from keras_transformer.text import (
+    ByteTokenizer,
+    SentencePieceTokenizer,
+    SpecialIds,
+    WordPieceTokenizer,
+    load_tokenizer,
+)
 
 
 @pytest.fixture
@@ -168,3 +174,12 @@ def test_load_of_an_enormous_file_is_refused_before_it_is_read(directory):
         file.truncate(1 << 40)  # a file with a hole, which takes no room on the disk
     with pytest.raises(UserError, match=r"1,099,511,627,776 bytes"):
         load_tokenizer(directory)
+
+
+def test_load_of_a_model_with_invalid_utf8_is_refused():
+    """A finding of fuzzing, which is now one of its seeds."""
+    from training.reliability.fuzz.targets import SEEDS
+
+    content = (SEEDS / "sentencepiece" / "invalid_utf8.model").read_bytes()
+    with pytest.raises(UserError, match="not a SentencePiece model"):
+        SentencePieceTokenizer.from_bytes(content, {}, SpecialIds())

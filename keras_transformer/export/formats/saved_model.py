@@ -1,5 +1,6 @@
 """The export format SavedModel, for TensorFlow in any language and TensorFlow Serving."""
 
+import hashlib
 import importlib.metadata
 import os
 import pathlib
@@ -9,6 +10,7 @@ from typing import Any
 import keras
 import numpy as np
 import tensorflow as tf
+from tensorflow.core.protobuf import fingerprint_pb2
 
 from keras_transformer._utils.checks import require_choice
 from keras_transformer._utils.errors import ArgumentError, UserError
@@ -36,6 +38,8 @@ BUILT_IN_EXAMPLES = ("", " ", "A", "Two words, и ещё несколько – 
 #: Requests that TensorFlow Serving runs when it loads an export, a TFRecord of `PredictionLog`:
 #: https://www.tensorflow.org/tfx/serving/saved_model_warmup
 WARMUP = "assets.extra/tf_serving_warmup_requests"
+#: TensorFlow's hashes of a SavedModel, and a UUID.
+FINGERPRINT = "fingerprint.pb"
 WEIGHT_DTYPES = ("float32", "float16", "bfloat16", "int8")
 #: Names for signatures that people know from the methods of `keras_transformer.load`.
 METHOD_SIGNATURES = {
@@ -117,6 +121,7 @@ class SavedModelFormat(ExportFormat):
 
         concrete = {name: module.functions[name].concrete for name, _ in requests}
         tf.saved_model.save(module, os.fspath(directory), signatures=concrete)
+        name_by_content(directory)
         # When it batches, TensorFlow Serving refuses scalars; and it does not load a model if a
         # warm-up request fails.
         batched = [each for each in requests if module.functions[each[0]].record.is_batched]
@@ -162,6 +167,23 @@ def _chosen_signatures(model: keras.Model, names: Sequence[str]) -> tuple[str, .
     known = [*offered, *methods]
     chosen = {require_choice("signatures", name, known) for name in names}
     return tuple(name for name in offered if name in {methods.get(each, each) for each in chosen})
+
+
+def name_by_content(directory: pathlib.Path) -> None:
+    """Replaces the random UUID in the fingerprint of a SavedModel by one of its other fields.
+
+    It is the only random part of an export: without it, equal models have equal exports.
+
+    Args:
+        directory: directory of the SavedModel.
+    """
+    path = directory / FINGERPRINT
+    # The type stubs are older than the field `uuid`.
+    fingerprint: Any = fingerprint_pb2.FingerprintDef.FromString(path.read_bytes())
+    fingerprint.ClearField("uuid")
+    digest = hashlib.sha256(fingerprint.SerializeToString(deterministic=True)).digest()
+    fingerprint.uuid = str(int.from_bytes(digest[:16], "big"))  # 128 bits, as TensorFlow writes
+    path.write_bytes(fingerprint.SerializeToString(deterministic=True))
 
 
 def example_requests(

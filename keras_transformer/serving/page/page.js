@@ -206,15 +206,13 @@ async function loadModels() {
 // --- Tasks ---
 
 async function write(model, text) {
-  const temperature = find("temperature").value;
-  if (temperature !== "" && model.signatures.includes("sample")) {
-    const inputs = { text: [text], temperature: Number(temperature), seed: Number(find("seed").value) };
-    const { text: texts, score } = await predict(model, "sample", inputs);
+  const isSampling = find("temperature").value !== "" && model.signatures.includes("sample");
+  const sampling = { temperature: Number(find("temperature").value), seed: Number(find("seed").value) };
+  const streams = methods.includes("stream") && model.signatures.includes("next_tokens");
+  if (model.kind === "LanguageModel" && streams) return stream(model, text, isSampling ? sampling : {});
+  if (isSampling) {
+    const { text: texts, score } = await predict(model, "sample", { text: [text], ...sampling });
     return showTexts(model, text, texts, score);
-  }
-  if (model.kind === "LanguageModel" && methods.includes("stream")) {
-    show("streamed");
-    await stream(model, text);
   }
   if (model.signatures.includes("n_best")) {
     const { text: texts, score } = await predict(model, "n_best", { text: [text] });
@@ -378,15 +376,24 @@ function moveFocus(event) {
 
 // --- Requests ---
 
-async function stream(model, text) {
+// Shows what a language model writes while it writes.
+async function stream(model, text, sampling) {
+  show("streamed");
   const output = find("stream");
   output.textContent = text;
-  const response = await request(modelPath(model, "stream"), { text });
-  if (!response.ok) return; // the whole text follows from the other path
+  const response = await request(modelPath(model, "stream"), { text, ...sampling });
+  if (!response.ok) throw await errorOf(response);
+  let written = "";
+  let isDone = false;
   for await (const { name, content } of events(response)) {
-    if (name === "error") throw new ServerError(200, content.error);
-    if (typeof content.text === "string") output.textContent = content.text;
+    if (name === "error") throw new ServerError(response.status, String(content.error));
+    written = content.text ?? written + content.delta;
+    output.textContent = text + written;
+    isDone = name === "done";
   }
+  if (!isDone) throw new ServerError(response.status, "The stream ended early.");
+  if (model.signatures.includes("attention")) await showAttention(model, text, text + written);
+  return { seen: "Written", spoken: `${written.slice(0, 500)}. ` };
 }
 
 // Runs a request, and ends the one before it.

@@ -172,3 +172,10 @@ def test_recipe_files_are_read_without_tensorflow():
     )
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert result.stdout == "False False\n"
+
+
+@pytest.mark.parametrize("escape", ["\\UFFFFFFFF", "\\U00110000"])
+def test_escape_that_is_no_character_is_located(escape):
+    with pytest.raises(YamlError, match="no character") as found:
+        read_yaml(f'# \\U0010FFFF\nname: "a{escape}"\n')
+    assert (found.value.line, found.value.column) == (2, 9)
