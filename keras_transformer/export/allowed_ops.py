@@ -61,13 +61,14 @@ ARRAYS: frozenset[str] = _ops("""
     BroadcastTo ConcatV2 Const EnsureShape ExpandDims Fill GatherNd GatherV2 Identity IdentityN
     InvertPermutation OneHot OnesLike Pack Pad PadV2 Placeholder PlaceholderWithDefault Range Rank
     Reshape ReverseV2 Roll SelectV2 Shape ShapeN Size Slice Split SplitV Squeeze StopGradient
-    StridedSlice TensorScatterMax TensorScatterMin TensorScatterUpdate Tile Transpose Unpack
+    StridedSlice TensorScatterMax TensorScatterMin TensorScatterUpdate Tile Transpose Unique Unpack
     UpperBound Where ZerosLike
 """)
 
 STRINGS: frozenset[str] = _ops("""
-    DecodeRaw ReduceJoin StaticRegexFullMatch StaticRegexReplace StringJoin StringLength StringLower
-    StringSplitV2 StringToNumber StringUpper Substr UnicodeTranscode UnsortedSegmentJoin
+    DecodeRaw ParseTensor ReduceJoin SerializeTensor StaticRegexFullMatch StaticRegexReplace
+    StringJoin StringLength StringLower StringSplitV2 StringToNumber StringUpper Substr
+    UnicodeTranscode UnsortedSegmentJoin
 """)
 
 RAGGED: frozenset[str] = _ops("RaggedGather RaggedRange RaggedTensorToTensor")
@@ -130,7 +131,7 @@ TEXTS: Mapping[str, Mapping[str, str]] = {
     "Substr": {"unit": "BYTE|UTF8_CHAR"},
     "UnicodeTranscode": {
         "errors": "ignore|replace|strict",
-        "input_encoding": "UTF-8",
+        "input_encoding": "UTF-8|ISO-8859-1",
         "output_encoding": "UTF-8",
     },
     "UnsortedSegmentJoin": {"separator": _ANY},
@@ -157,6 +158,9 @@ _LONGEST_TEXT = 10_000
 # Largest constant, in elements, and all together: a few bytes can describe a constant of terabytes.
 _LARGEST_CONSTANT = 1 << 26
 _LARGEST_CONSTANTS = 1 << 28
+# A graph of a large model has some 10,000 nodes for each of its signatures, and 10 levels of calls.
+_MOST_NODES = 1_000_000
+_DEEPEST_CALLS = 100
 
 
 class GraphOps(NamedTuple):
@@ -223,6 +227,11 @@ def _described(place: str | None) -> str:
 
 def _problems(meta_graph: Any, graph: Graph) -> Iterator[str]:
     """Yields what is not allowed in the nodes and functions of a graph."""
+    if sum(len(nodes) for _, nodes in graph.places()) > _MOST_NODES:
+        yield f"more than {_MOST_NODES:,} nodes"
+        return
+    if graph.depth() > _DEEPEST_CALLS:
+        yield f"functions that call themselves, or calls deeper than {_DEEPEST_CALLS}"
     elements = 0
     for place, nodes in graph.places():
         where = _described(place)

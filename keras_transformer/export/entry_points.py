@@ -15,7 +15,7 @@ from typing import Any
 
 from keras_transformer.export.allowed_ops import SAVER_OPS
 from keras_transformer.export.damage import refused
-from keras_transformer.export.graph import INTERNAL, Graph, node_name
+from keras_transformer.export.graph import INTERNAL, Graph, called, node_name
 from keras_transformer.export.saver_functions import saver_functions
 
 _INITIALIZATION = "__saved_model_init_op"
@@ -108,6 +108,7 @@ def entry_point_problems(meta_graph: Any) -> Iterator[str]:
     graph = Graph(meta_graph)
     yield from _initialization_problems(meta_graph, graph)
     yield from _signature_problems(meta_graph, graph)
+    yield from _other_function_problems(meta_graph, graph)
     yield from _saver_problems(meta_graph, graph)
     yield from _object_problems(meta_graph, graph)
     library = meta_graph.graph_def.library
@@ -169,6 +170,31 @@ def _signature_problems(meta_graph: Any, graph: Graph) -> Iterator[str]:
         }
         for op in sorted(reached & SAVER_OPS):
             yield f"the signature {name!r} reaches {op}"
+
+
+def _other_function_problems(meta_graph: Any, graph: Graph) -> Iterator[str]:
+    """Checks that both loaders call the same function for a signature.
+
+    The newer loader finds it in the objects, the older one in the graph.
+    """
+    objects = meta_graph.object_graph_def.nodes
+    by_object: dict[str, str] = {}
+    for root in objects[:1]:
+        numbers = [each.node_id for each in root.children if each.local_name == "signatures"]
+        for number in numbers[:1] if all(0 <= each < len(objects) for each in numbers) else []:
+            by_object = {
+                each.local_name: objects[each.node_id].bare_concrete_function.concrete_function_name
+                for each in objects[number].children
+                if 0 <= each.node_id < len(objects)
+            }
+    by_graph: dict[str, set[str]] = {}
+    for name, signature in meta_graph.signature_def.items():
+        if not name.startswith(INTERNAL):
+            nodes = {node_name(tensor.name) for tensor in signature.outputs.values()}
+            found = [graph.nodes[None][each] for each in nodes if each in graph.nodes[None]]
+            by_graph[name] = {each for node in found for each in called(node.attr)}
+    if {name: {function} for name, function in by_object.items()} != by_graph:
+        yield "the signatures of its objects are not those of its graph"
 
 
 def _saver_problems(meta_graph: Any, graph: Graph) -> Iterator[str]:

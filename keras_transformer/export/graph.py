@@ -4,7 +4,9 @@ Finds what a tensor can be without running anything: `Graph.constants` follows a
 functions, branches, loops and captured tensors back to the constants from which it comes.
 """
 
+import collections
 import functools
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -108,6 +110,29 @@ class Graph:
             for name, function in objects.concrete_functions.items()
             if all(0 <= number < len(objects.nodes) for number in function.bound_inputs)
         }
+
+    def depth(self) -> float:
+        """Returns the number of functions in the longest chain of calls; infinity for a cycle."""
+        calls = {
+            name: {each for node in nodes.values() for each in called(node.attr)}
+            & self.functions.keys()
+            for name, nodes in self.nodes.items()
+        }
+        callees = collections.Counter(each for names in calls.values() for each in names)
+        # Functions that no other one calls are removed, level by level.
+        level = [name for name in calls if name is None or not callees[name]]
+        removed = depth = 0
+        while level:
+            removed += len(level)
+            depth += 1
+            following = []
+            for name in level:
+                for each in calls[name]:
+                    callees[each] -= 1
+                    if not callees[each]:
+                        following.append(each)
+            level = following
+        return depth if removed == len(calls) else math.inf
 
     def reachable(self, names: Iterable[str]) -> set[tuple[str | None, str]]:
         """Returns the places and names of all nodes that run when nodes of the graph are fetched.

@@ -3,14 +3,16 @@
 import json
 import threading
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
 from keras_transformer.cli.main import main
 from keras_transformer.export.formats.saved_model import write_warmup_requests
+from keras_transformer.export.golden import make_golden_pair
 from keras_transformer.export.manifest import write_manifest
 from keras_transformer.serving import RequestLimits, find_models
-from tests.export.small_export import INPUTS, NAMES, SmallModel, golden_pairs, manifest_content
+from tests.export.small_export import NAMES, SmallModel, golden_pairs, manifest_content
 from tests.serving.running import RunningServer
 
 PATH = "/v1/models/small:stream"
@@ -30,13 +32,13 @@ class StreamingModel(SmallModel):
     )
     def next_tokens(self, text, state, temperature, seed, steps):
         is_first = tf.equal(tf.size(state), 0)
-        state = tf.cond(is_first, lambda: tf.concat([["0"], text], axis=0), lambda: state)
-        position = tf.strings.to_number(state[0], tf.int32) + steps
+        state = tf.cond(is_first, lambda: tf.concat([[""], text], axis=0), lambda: state)
+        position = tf.strings.length(state[0]) + steps
         whole = tf.strings.upper(state[1:])
         written = tf.strings.substr(whole, 0, position)
         is_new = tf.strings.regex_full_match(written, ".*~.+")
         shown = tf.where(is_new, tf.strings.regex_replace(written, ".*~", "!"), written)
-        state = tf.concat([[tf.strings.as_string(position)], state[1:]], axis=0)
+        state = tf.concat([written, state[1:]], axis=0)
         done = tf.fill(tf.shape(whole), position) >= tf.strings.length(whole)
         return {"text": shown, "done": done, "state": state}
 
@@ -48,8 +50,11 @@ def streaming_models(tmp_path_factory):
     names = [*NAMES, "next_tokens"]
     tf.saved_model.save(model, str(directory), {name: getattr(model, name) for name in names})
     write_warmup_requests(directory, [])
-    assert list(INPUTS) == list(NAMES)
-    write_manifest(directory, manifest_content(golden_pairs(model, NAMES)))
+    settings = {"temperature": np.float32(0), "seed": np.int32(1), "steps": np.int32(2)}
+    request = {"text": np.array([b"abc"]), "state": np.array([], object), **settings}
+    answer = {"text": np.array([b"AB"]), "done": np.array([False])}
+    pairs = [*golden_pairs(model, NAMES), make_golden_pair("next_tokens", request, answer)]
+    write_manifest(directory, manifest_content(pairs))
     return models
 
 

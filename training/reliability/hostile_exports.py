@@ -479,6 +479,33 @@ def signature_without_golden_pair(meta_graph: Any, path: bytes) -> None:
     meta_graph.signature_def["extra"].CopyFrom(signature)
 
 
+@_graph_attack
+def signature_of_another_function(meta_graph: Any, path: bytes) -> None:
+    """A server would answer with another function than `verify` has called."""
+    signatures = meta_graph.signature_def
+    first, second = (next(iter(signatures[name].outputs.values())) for name in ("encode", "score"))
+    node, other = _node(meta_graph, first.name), _node(meta_graph, second.name)
+    node.attr["f"].func.name = other.attr["f"].func.name
+
+
+@_graph_attack
+def function_that_calls_itself(meta_graph: Any, path: bytes) -> None:
+    function = _answering(meta_graph)
+    node = function.node_def.add(name="again", op="PartitionedCall")
+    node.attr["f"].func.name = function.signature.name
+
+
+@_graph_attack
+def calls_without_end(meta_graph: Any, path: bytes) -> None:
+    library = meta_graph.graph_def.library
+    for number in range(200):
+        function = library.function.add()
+        function.signature.name = f"level_{number}"
+        node = function.node_def.add(name="deeper", op="PartitionedCall")
+        node.attr["f"].func.name = f"level_{number + 1}"
+    library.function.add().signature.name = "level_200"
+
+
 # The index of the weights.
 
 
