@@ -6,7 +6,7 @@ INSTALLED := $(VENV)/.installed
 # The browser tests open TensorBoard and HTML reports in Chromium (other systems call it chromium-browser).
 CHROMIUM := command -v chromium >/dev/null || command -v chromium-browser >/dev/null
 
-.PHONY: help quickstart compare-dateparser bench browser test test-slow test-parity lint format clean
+.PHONY: help quickstart compare-dateparser bench browser pretrained test test-slow test-parity lint format clean
 help:
 	@echo "make quickstart   train a Transformer that reads dates in 183 languages, export and verify it"
 	@echo "make compare-dateparser   compare that model with the library dateparser on the same dates"

@@ -53,7 +53,9 @@ def test_training_example_learns_to_reverse_digits(run, capsys):
     assert float(last) > 0.95
 
 
+PYTHON_GUIDE = (ROOT / "docs/guides/python_training.md").read_text(encoding="utf-8")
 OTHER_EXAMPLES = [each for each in EXAMPLES if each not in (TRAINING_EXAMPLE, FIRST_EXAMPLE)]
+OTHER_EXAMPLES += re.findall(r"```python\n(.*?)```", PYTHON_GUIDE, re.DOTALL)
 
 
 @pytest.mark.parametrize("example", OTHER_EXAMPLES, ids=range(len(OTHER_EXAMPLES)))
@@ -70,6 +72,32 @@ def test_make_targets_of_readme_exist():
 def test_paths_of_readme_exist():
     for path in re.findall(r"`((?:keras_transformer|tests|training)/[\w/.]*)`", README):
         assert (ROOT / path).exists(), path
+
+
+def anchor(heading):
+    """Returns the anchor that GitHub gives a heading."""
+    return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
+
+
+PAGES = [
+    page
+    for pattern in ("*.md", "docs/**/*.md", "saved_models/*.md", "training/**/*.md")
+    for page in sorted(ROOT.glob(pattern))
+]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_of_page_lead_to_files_and_headings(page):
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    for link in re.findall(r"\]\(([^)\s]+)\)", text):
+        if link.startswith(("https://", "http://", "mailto:")):
+            continue
+        path, _, fragment = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists(), link
+        if fragment:
+            headings = re.findall(r"^#+ (.*)$", target.read_text(encoding="utf-8"), re.MULTILINE)
+            assert fragment in map(anchor, headings), link
 
 
 def test_readme_has_at_most_250_lines():

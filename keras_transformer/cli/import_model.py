@@ -19,7 +19,11 @@ SUMMARY = "import a pretrained model: a Hugging Face directory becomes a run"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("directory", metavar="DIR", help="a directory with config.json and model.safetensors")
+    add(
+        "directory",
+        metavar="DIR",
+        help="directory with config.json and model.safetensors, or .gguf file",
+    )
     add("--to", required=True, metavar="RUN", help="the run directory, such as runs/NAME")
     for side in ("source", "target"):
         code = f"code of the {side}'s language, such as eng_Latn, for a multilingual model"

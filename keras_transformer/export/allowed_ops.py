@@ -61,7 +61,7 @@ ARRAYS: frozenset[str] = _ops("""
     BroadcastTo ConcatV2 Const EnsureShape ExpandDims Fill GatherNd GatherV2 Identity IdentityN
     InvertPermutation OneHot OnesLike Pack Pad PadV2 Placeholder PlaceholderWithDefault Range Rank
     Reshape ReverseV2 Roll SelectV2 Shape ShapeN Size Slice Split SplitV Squeeze StopGradient
-    StridedSlice TensorScatterMax TensorScatterMin TensorScatterUpdate Tile Transpose Unpack
+    StridedSlice TensorScatterMax TensorScatterMin TensorScatterUpdate Tile Transpose Unique Unpack
     UpperBound Where ZerosLike
 """)
 
@@ -131,7 +131,7 @@ TEXTS: Mapping[str, Mapping[str, str]] = {
     "Substr": {"unit": "BYTE|UTF8_CHAR"},
     "UnicodeTranscode": {
         "errors": "ignore|replace|strict",
-        "input_encoding": "UTF-8",
+        "input_encoding": "UTF-8|ISO-8859-1",
         "output_encoding": "UTF-8",
     },
     "UnsortedSegmentJoin": {"separator": _ANY},

@@ -37,7 +37,8 @@ def load_pretrained(
     cannot represent exactly is refused with the name of the key or tensor.
 
     Args:
-        directory: Directory with `config.json`, `model.safetensors` and the tokenizer's files.
+        directory: Directory with `config.json`, `model.safetensors` and the tokenizer's files; or a
+            GGUF file.
         source_language: Code of the source's language, such as "eng_Latn", for a multilingual
             model. Default: that of the files.
         target_language: Code of the target's language. Default: that of the files.
@@ -68,7 +69,7 @@ def import_model(
     the others. It appears when it is complete.
 
     Args:
-        directory: Directory of the checkpoint.
+        directory: Directory of the checkpoint, or a GGUF file.
         to: Run directory, which must not exist.
         source_language: See `load_pretrained`.
         target_language: See `load_pretrained`.

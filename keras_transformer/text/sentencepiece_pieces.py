@@ -77,6 +77,8 @@ def _find_wrong_piece(model: Any) -> str | None:
     if not 0 < len(pieces) <= MAX_PIECES:
         return f"{len(pieces):,} pieces, but it must have 1 to {MAX_PIECES:,}"
     names = {each.piece for each in pieces}
+    if not all(isinstance(name, str) for name in names):  # bytes that are not UTF-8
+        return "a text in it is not UTF-8"
     if len(names) != len(pieces):
         return "a piece occurs twice"
     if "" in names or max(map(len, names)) > MAX_PIECE_CHARACTERS:

@@ -6,13 +6,16 @@ import re
 import shlex
 import shutil
 import subprocess
+import tarfile
 
 import pytest
 import tensorflow as tf
 import tensorflow_text
 
+from keras_transformer.hub import load_tokenizer
 from tests import phrases
 from tests.export.small_export import SmallModel, save_module
+from tests.fixtures.hard_strings import hard_strings
 
 ROOT = pathlib.Path(__file__).parent.parent.parent
 LIBRARIES = sorted((pathlib.Path(tensorflow_text.__file__).parent / "python/ops").glob("*.so"))
@@ -128,3 +131,33 @@ def test_c_program_with_a_signature_without_texts_fails(program, tmp_path):
     directory = save_module(model, tmp_path / "1", {"serving_default": model.encode})
     message = "1: serving_default must take `text` and give texts and float scores"
     assert_fails(program, [directory, "--", "guten"], message)
+
+
+class Echo(tf.Module):
+    """Splits texts into tokens and joins them; the score is their number."""
+
+    def __init__(self, tokenizer):
+        super().__init__()
+        self.tokenizer = tokenizer
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="text")])
+    def serve(self, text):
+        ids = self.tokenizer.with_template(self.tokenizer.tokenize(text))
+        return {
+            "text": self.tokenizer.detokenize(ids.to_tensor(self.tokenizer.special_ids.padding)),
+            "score": tf.cast(ids.row_lengths(), tf.float32),
+        }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "kind", ["translation/marian", "bert/bert", "byte_pair/llama3", "sentencepiece/t5"]
+)
+def test_c_program_answers_as_python_for_pretrained_tokenizers(program, kind, tmp_path):
+    archive, name = kind.split("/")
+    with tarfile.open(ROOT / f"tests/fixtures/tokenizers/{archive}.tar.xz") as tar:
+        tar.extractall(tmp_path, filter="data")
+    module = Echo(load_tokenizer(tmp_path / name).source)
+    tf.saved_model.save(module, str(tmp_path / "export"), signatures=module.serve)
+    texts = [text for text in hard_strings(60) if "\0" not in text]  # arguments cannot have it
+    assert_c_answers_like_python(program, tmp_path / "export", LIBRARIES, texts)

@@ -13,7 +13,14 @@ from keras_transformer.export import allowed_ops
 from keras_transformer.export.allowed_ops import check_ops
 from keras_transformer.layers.attention import MECHANISMS
 from keras_transformer.models import Transformer
-from keras_transformer.text import ByteTokenizer, learn_tokenizer
+from keras_transformer.text import (
+    BertTokenizer,
+    BytePairTokenizer,
+    ByteTokenizer,
+    SpecialIds,
+    learn_tokenizer,
+)
+from keras_transformer.text.byte_pair_model import BYTE_CHARACTERS, byte_pair_model
 from tests.export.small_export import TEXTS
 
 NOWHERE = pathlib.Path("nowhere")
@@ -88,11 +95,16 @@ def test_check_ops_allows_every_tokenizer():
     def silent(stage, done, total):
         """Shows no progress."""
 
+    special_ids, tokens = SpecialIds(0, 1, 1, 1), ["<pad>", "?", *BYTE_CHARACTERS]
+    byte_pairs = byte_pair_model(tokens, [], without_text=(0, 1))
+    options = {"normalizes": True, "adds_space": True, "whole_words": True, "pattern": "llama3"}
     corpus = ["eins zwei drei vier", "fünf sechs sieben acht neun zehn"] * 20
     tokenizers = [
         (ByteTokenizer(), False),
         (learn_tokenizer("sentencepiece", corpus, 300, progress=silent), True),
         (learn_tokenizer("wordpiece", corpus, 80, progress=silent), True),
+        (BertTokenizer(["<pad>", "?", "a"], special_ids, clean_up=True), True),
+        (BytePairTokenizer(byte_pairs, len(tokens), special_ids, **options), True),
     ]
     for tokenizer, needs_text in tokenizers:
 

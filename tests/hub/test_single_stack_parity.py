@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_transformer.hub import Checkpoint, load_model
+from keras_transformer.hub import Checkpoint, load_model, load_pretrained
 from keras_transformer.text import SpecialIds
 from tests.hub.small_checkpoint import CHECKPOINTS
 
@@ -143,3 +143,15 @@ def test_unknown_modules_of_sentence_transformers_are_refused(tmp_path, file, co
     (directory / file).write_text(json.dumps(content))
     with pytest.raises(ValueError, match=message):
         load_model(directory)
+
+
+def test_a_text_has_the_vector_of_its_tokens_between_those_of_the_tokenizer(tmp_path):
+    directory = shutil.copytree(CHECKPOINTS / "bert", tmp_path / "bert")
+    tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "cat", "##s", "dog"]
+    tokens += [f"word{n}" for n in range(61 - len(tokens))]
+    (directory / "vocab.txt").write_text("\n".join(tokens) + "\n")
+    (directory / "tokenizer_config.json").write_text('{"tokenizer_class": "BertTokenizer"}')
+    found = load_pretrained(directory).embed(["Cats dog"])
+    model = load_model(directory, SpecialIds(padding=0, unknown=1, start=2, end=3))
+    np.testing.assert_allclose(found, model.vectors([[2, 5, 6, 7, 3]]), atol=1e-6)
+    np.testing.assert_allclose(np.linalg.norm(found, axis=-1), 1, atol=1e-6)

@@ -96,6 +96,11 @@ def test_junk_is_refused(junk):
         parse_model(junk)
 
 
+def test_piece_that_is_not_utf8_is_refused(content):
+    with pytest.raises(UserError, match="UTF-8"):
+        parse_model(content.replace("▁See".encode(), b"\xff" * 6, 1))
+
+
 def test_arranged_pieces_have_the_ids_of_the_tokens(content):
     model = parse_model(content)
     pieces = [each.piece for each in model.pieces]

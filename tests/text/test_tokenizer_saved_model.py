@@ -7,6 +7,7 @@ import sys
 import tensorflow as tf
 
 TEXTS = ["Deutschland (Deutsch)", "", "  two  spaces ", "日本 한국", "👩‍👩‍👧‍👦 <s> [UNK]", "▁x\n"]
+KINDS = ("bytes", "unigram", "wordpiece", "pretrained_sentencepiece", "bert", "byte_pair")
 LOAD = """
 import json, sys
 import tensorflow as tf
@@ -60,7 +61,7 @@ class Server(tf.Module):
 
 
 def test_saved_model_without_package_gives_same_ids(tokenizers, tmp_path):
-    tokenizers = {name: tokenizers[name] for name in ("bytes", "unigram", "wordpiece")}
+    tokenizers = {name: tokenizers[name] for name in KINDS}
     paths = {}
     for name, tokenizer in tokenizers.items():
         server = Server(tokenizer)
