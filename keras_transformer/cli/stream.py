@@ -9,11 +9,7 @@ The API key is read from a file or from the environment variable KERAS_TRANSFORM
 
 import argparse
 import http.client
-import json
 import sys
-import urllib.parse
-from collections.abc import Iterator
-from typing import Any
 
 from keras_transformer._utils.checks import require_temperature
 from keras_transformer._utils.console import for_stream
@@ -21,8 +17,6 @@ from keras_transformer._utils.errors import UserError
 from keras_transformer.cli import shared
 
 SUMMARY = "print what a server writes, token by token"
-
-_LONGEST_EVENT = 1 << 24
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,18 +29,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int | None:
+    from keras_transformer.serving import Client, ServerError
+
     require_temperature("--temperature", arguments.temperature)
     text = sys.stdin.read() if arguments.text is None else arguments.text
-    key = shared.read_api_key(arguments.api_key_file)
-    content = {"text": text, "temperature": arguments.temperature, "seed": arguments.seed}
-    for event, data in events(arguments.url, content, key):
-        if event == "error":
-            raise UserError(str(data.get("error")), where=arguments.url)
-        if event == "done":
-            break
-        if "delta" not in data:  # the text begins anew
-            _write("\n")
-        _write(data.get("delta", data.get("text", "")))
+    key, options = shared.read_api_key(arguments.api_key_file), vars(arguments)
+    sampling = {name: options[name] for name in ("temperature", "seed")}
+    shown = ""
+    try:
+        with Client(arguments.url.removesuffix(":stream"), api_key=key) as client:
+            for written in client.stream(text, **sampling):
+                is_longer = written.startswith(shown)
+                _write(written[len(shown) :] if is_longer else f"\n{written}")
+                shown = written
+    except ServerError as error:
+        raise UserError(error.message, where=arguments.url) from error
+    except (OSError, http.client.HTTPException) as error:
+        fix = "Start `keras-transformer serve`, or give its address."
+        raise UserError(f"no answer ({error}).", where=arguments.url, fix=fix) from error
     _write("\n")
     return None
 
@@ -54,46 +54,3 @@ def run(arguments: argparse.Namespace) -> int | None:
 def _write(text: str) -> None:
     sys.stdout.write(for_stream(text, sys.stdout))
     sys.stdout.flush()
-
-
-def events(url: str, content: dict[str, Any], key: str | None) -> Iterator[tuple[str, Any]]:
-    """Yields name and data of the server's events.
-
-    Args:
-        url: address of the model, or of its `:stream`.
-        content: the request.
-        key: the API key; None for none.
-    """
-    parts = urllib.parse.urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        fix = "Give http://HOST:PORT/v1/models/NAME."
-        raise UserError("is not the address of a model.", where=url, fix=fix)
-    kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-    connection = kind(parts.hostname, parts.port, timeout=120)
-    path = parts.path.removesuffix(":stream") + ":stream"
-    headers = {} if key is None else {"Authorization": f"Bearer {key}"}
-    try:
-        connection.request("POST", path, json.dumps(content).encode(), headers)
-        response = connection.getresponse()
-        if response.status != 200:
-            raise UserError(_error_of(response), where=url)
-        name = "message"
-        while line := response.readline(_LONGEST_EVENT).decode("utf-8", "replace"):
-            field, _, value = line.rstrip("\n").partition(": ")
-            if field == "event":
-                name = value
-            elif field == "data":
-                yield name, json.loads(value)
-                name = "message"
-    except (OSError, http.client.HTTPException) as error:
-        fix = "Start `keras-transformer serve`, or give its address."
-        raise UserError(f"no answer ({error}).", where=url, fix=fix) from error
-    finally:
-        connection.close()
-
-
-def _error_of(response: http.client.HTTPResponse) -> str:
-    try:
-        return str(json.loads(response.read(_LONGEST_EVENT))["error"])
-    except (ValueError, KeyError, TypeError):
-        return f"status {response.status}."

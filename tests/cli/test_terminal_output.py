@@ -77,8 +77,8 @@ def hostile_model(phrases_run, monkeypatch):
     """Returns a run whose model answers with hostile text."""
     load = keras_transformer.inference.load
 
-    def load_hostile(path):
-        model = load(path)
+    def load_hostile(path, key=None):
+        model = load(path, key)
 
         def answer(text):
             rows = int(text.shape[0])

@@ -177,10 +177,10 @@ def test_command_prints_the_text(streaming, capsys, monkeypatch):
 @pytest.mark.parametrize(
     ("url", "fact"),
     [
-        ("nowhere", "address"),
+        ("nowhere", "HOST:PORT/v1/models/NAME"),
         ("http://127.0.0.1:1/v1/models/small", "no answer"),
         ("{server}/v1/models/large", "Latest(large)"),
-        ("{server}/v2/models/small", "nothing at"),
+        ("{server}/v2/models/small", "HOST:PORT/v1/models/NAME"),
     ],
 )
 def test_command_reports_a_mistake(streaming, capsys, url, fact):
