@@ -86,13 +86,11 @@ def make_layer(random, **settings):
     ],
     ids=lambda settings: "-".join(map(str, settings.values())),
 )
-@pytest.mark.parametrize("jit", [False, True])
-def test_attention_rnn_equals_numpy(settings, jit, random):
+def test_attention_rnn_equals_numpy(settings, random):
     attention = COVERAGE_MECHANISMS[settings.get("attention", "scaled_dot_product")]
     layer = make_layer(random, **{**settings, "attention": attention})
     inputs, source = normal(random, 2, 4, 6), normal(random, 2, 5, 6)
-    run = tf.function(layer, jit_compile=jit)
-    outputs, weights = run(
+    outputs, weights = layer(
         inputs, source, encoder_outputs_mask=tf.constant(MASK[:2]), return_attention_scores=True
     )
     for row, length in enumerate(LENGTHS[:2]):

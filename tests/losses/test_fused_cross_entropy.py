@@ -94,8 +94,7 @@ def test_sample_weights_equal_dense_computation(at_once, weights):
     assert_equal(tf.function(fused)(*arguments), dense(*arguments))
 
 
-@pytest.mark.parametrize("jit_compile", [False, True], ids=["plain", "xla"])
-@pytest.mark.parametrize("padding", [0.0, 0.4, 1.0])
+@pytest.mark.parametrize(("padding", "jit_compile"), [(0.0, True), (0.4, False), (1.0, True)])
 def test_r_drop_equals_dense_computation(at_once, padding, jit_compile):
     states, _ = batch(6, 5)
     _, labels = batch(3, 5, padding)

@@ -44,6 +44,7 @@ def without():
     return repeated_attention(trained())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("settings", "share"),
     [

@@ -44,6 +44,7 @@ def examples(task, count, seed):
     return inputs, words[np.arange(count), answers][:, None]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("task", "tree_positions", "is_learned"),
     [
