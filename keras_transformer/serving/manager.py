@@ -87,12 +87,12 @@ class Model:
 
 
 class ModelManager:
-    """Serves the versions of models, and follows changes of their directories.
+    """Serves the versions of models, and watches their directories for changes.
 
     A new version is verified (`checked_copy`), loaded and warmed up while the old one answers. Then
     requests go to the new one, and the old one is unloaded after its last answer. A version that
-    cannot be loaded replaces nothing; its status has the error, and it is tried again when its
-    files change.
+    cannot be loaded replaces nothing; its status contains the error, and loading is retried when
+    its files change.
 
     Args:
         sources: the models.
@@ -192,17 +192,17 @@ class ModelManager:
                 await version.files.aclose()
 
     async def watch(self, seconds: float) -> None:
-        """Follows changes of the directories until it is cancelled.
+        """Watches the directories for changes until it is cancelled.
 
         Args:
-            seconds: time between two looks; 0 to look once.
+            seconds: time between checks; 0 to check once.
         """
         while True:
             for model in self.models.values():
                 try:
                     await self.update(model)
-                except Exception:  # the next look may succeed
-                    LOG.exception("looking for versions of %s failed", model.source.name)
+                except Exception:  # the next check may succeed
+                    LOG.exception("checking for versions of %s failed", model.source.name)
             if not seconds:
                 return
             await asyncio.sleep(seconds)
@@ -306,7 +306,7 @@ class ModelManager:
 
 
 async def _leave(context: contextlib.AbstractContextManager[object]) -> None:
-    """Ends a context, in a thread as it accesses files."""
+    """Exits a context, in a thread because this accesses files."""
     await asyncio.to_thread(context.__exit__, None, None, None)
 
 

@@ -79,5 +79,5 @@ def test_a_change_on_purpose_is_accepted_by_seal_but_damaged_weights_are_not(run
 def test_seal_of_something_else_is_refused_and_writes_nothing(tmp_path, capsys):
     (tmp_path / "photo.jpg").touch()
     assert main(["seal", str(tmp_path)]) == 2
-    assert "not the directory of a run" in capsys.readouterr().err
+    assert "not a run directory" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["photo.jpg"]
