@@ -10,11 +10,23 @@ import subprocess
 import pytest
 import tensorflow as tf
 
-from keras_transformer.cli.main import make_parser
+from keras_transformer.cli.main import main, make_parser
+from keras_transformer.export.formats.saved_model import write_warmup_requests
+from keras_transformer.export.golden import make_golden_pair
+from keras_transformer.export.manifest import write_manifest
 from keras_transformer.serving import find_models, read_model_config
 from tests.browser import chromium, page  # noqa: F401
-from tests.export.small_export import TEXTS, SmallModel, write_export
+from tests.export.small_export import (
+    NAMES,
+    TEXTS,
+    SmallModel,
+    golden_pairs,
+    manifest_content,
+    save_module,
+    write_export,
+)
 from tests.serving.running import RunningServer
+from tests.serving.test_streaming import StreamingModel
 
 ROOT = pathlib.Path(__file__).parent.parent.parent
 PATH = ROOT / "docs" / "guides" / "production.md"
@@ -61,6 +73,15 @@ def commands(program):
 def directory(tmp_path_factory):
     directory = tmp_path_factory.mktemp("production")
     write_export(DatesModel(), directory / "saved_models" / "dates" / "1")
+    stories = directory / "saved_models" / "stories" / "1"
+    model, names = StreamingModel(), [*NAMES, "next_tokens"]
+    save_module(model, stories, {name: getattr(model, name) for name in names})
+    write_warmup_requests(stories, [])
+    inputs = {"text": tf.constant(["abc"]), "state": tf.constant([], tf.string)}
+    inputs |= {"temperature": tf.constant(0.0), "seed": tf.constant(1), "steps": tf.constant(2)}
+    pair = make_golden_pair("next_tokens", inputs, model.next_tokens(**inputs))
+    golden = [*golden_pairs(model, NAMES), pair]
+    write_manifest(stories, manifest_content(golden, kind="LanguageModel"))
     return directory
 
 
@@ -153,7 +174,21 @@ def test_server_is_ready_and_describes_its_model(run):
     assert metadata["model_spec"]["name"] == "dates"
 
 
-@pytest.mark.parametrize("library", ["serving import Client", "import grpc", "import ovmsclient"])
+def test_streams_give_the_text_token_by_token(run, running, capsys):
+    events = run(next(each for each in commands("curl") if ":stream" in each)).split("\n\n")
+    deltas = [json.loads(each.removeprefix("data: "))["delta"] for each in events[:-2]]
+    assert "".join(deltas) == "ONCE UPON A TIME"
+    assert events[-2].startswith("event: done\ndata: ")
+    (command,) = commands("keras-transformer stream")
+    assert main(shlex.split(with_ports(command, running))[1:]) == 0
+    assert capsys.readouterr().out == "ONCE UPON A TIME\n"
+    example = with_ports(block_with("python", ".stream("), running)
+    content = {"__name__": "guide"}
+    exec(compile(example, "guide", "exec"), content)
+    assert content["written"] == "ONCE UPON A TIME"
+
+
+@pytest.mark.parametrize("library", ["client.translate", "import grpc", "import ovmsclient"])
 def test_python_client_prints_the_date(running, library, capsys):
     example = with_ports(block_with("python", library), running)
     exec(compile(example, "guide", "exec"), {"__name__": "guide"})
@@ -196,7 +231,9 @@ def test_new_version_is_served_and_withdrawn(run, running, directory):
     (status,) = (each for each in commands("curl") if each.endswith("/v1/models/dates"))
     shutil.copytree(models / "1", models / "2")  # as the command would write it
     running.update()
-    assert states(run(status)) == {"2": "AVAILABLE", "1": "END"}
+    found = states(run(status))
+    assert found["2"] == "AVAILABLE"
+    assert found["1"] in ("UNLOADING", "END")  # unloading follows the swap
     (move,) = commands("mv")
     run(move)
     running.update()
