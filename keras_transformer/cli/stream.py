@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int | None:
             raise UserError(str(data.get("error")), where=arguments.url)
         if event == "done":
             break
-        if "delta" not in data:  # the text begins anew
+        if "delta" not in data:  # this text replaces the text so far
             _write("\n")
         _write(data.get("delta", data.get("text", "")))
     _write("\n")

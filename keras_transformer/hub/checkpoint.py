@@ -218,7 +218,7 @@ def _read_shards(directory: pathlib.Path) -> dict[str, StoredTensor]:
             raise UserError(f"the shard {file} is missing.", where=directory, fix=_COPY_AGAIN)
         for name, stored in _read_header(directory, file).items():
             if files.get(name) != file:
-                raise _refused(directory, file, f"has {name!r}, contrary to the index")
+                raise _refused(directory, file, f"has the tensor {name!r}, contrary to the index")
             tensors[name] = stored
     for name in files:
         if name not in tensors:

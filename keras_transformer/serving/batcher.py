@@ -91,7 +91,7 @@ class Batcher:
             loaded: the version.
             signature: one of its signatures.
             inputs: the inputs by name; they are checked.
-            deadline: time of `time.monotonic` after which no answer is wanted.
+            deadline: time of `time.monotonic` after which the request has failed.
         """
         rows = signature.rows(inputs)
         if self.waiting_rows and self.waiting_rows + rows > self.max_waiting_rows:

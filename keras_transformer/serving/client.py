@@ -348,7 +348,7 @@ def _array(value: Any, spec: Mapping[str, Any]) -> np.ndarray:
 
 
 def _joined(arrays: list[np.ndarray], spec: Mapping[str, Any]) -> np.ndarray:
-    """Returns the rows of several answers, of no more than their specified number of axes.
+    """Returns the joined rows of several answers, each with the specified number of axes.
 
     Answers of `attention` have axes of other sizes, which are padded with "" or 0 as in one answer.
     """

@@ -43,7 +43,7 @@ class Version:
         manifest: its manifest, while it is available.
         in_flight: number of requests that use it.
         fingerprint: the files that were there when it was loaded.
-        idle: set when no request uses it any more.
+        idle: event that is set when the last request that uses the version ends.
         files: context of the checked copy of its files.
     """
 
@@ -208,7 +208,7 @@ class ModelManager:
             await asyncio.sleep(seconds)
 
     async def update(self, model: Model) -> None:
-        """Loads new versions of a model, and unloads those that are not wanted any more."""
+        """Loads new versions of a model, and unloads those that should no longer be served."""
         found = await asyncio.to_thread(self._found_versions, model.source)
         if found is None:  # the directory is missing at the moment: nothing changes
             return
@@ -221,7 +221,7 @@ class ModelManager:
             ]
             if not missing:
                 break
-            # If this version cannot be loaded, the next lower one is wanted in its place.
+            # If this version cannot be loaded, the next lower one is served in its place.
             number = missing[0]
             version = model.versions.get(number)
             if version and version.error and version.fingerprint == found[number][1]:
@@ -284,7 +284,7 @@ class ModelManager:
         LOG.info("%s version %d is available", version.model, number)
 
     def _retire(self, version: Version) -> None:
-        """Unloads a version after its last answer; new requests do not find it any more."""
+        """Unloads a version after its last answer; new requests no longer find it."""
         version.state = "UNLOADING"
         task = asyncio.get_running_loop().create_task(self._unload(version))
         self._unloading.add(task)

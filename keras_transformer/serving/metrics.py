@@ -48,7 +48,7 @@ class Gauge:
 
     Args:
         name: name of the metric.
-        text: what it is.
+        text: description of the value.
         read: returns labels and values.
         labels: names of the labels.
     """

@@ -292,8 +292,8 @@ class RuntimeFormat(ExportFormat):
 
 def _other_answers(runtime: str, row: GoldenRow) -> RuntimeError:
     return RuntimeError(
-        f"The model in {runtime} gives other answers than the model in memory: {row.difference}. "
-        "Nothing was written."
+        f"The model in {runtime} gives different answers from the model in memory: "
+        f"{row.difference}. Nothing was written."
     )
 
 

@@ -144,7 +144,7 @@ class SavedModelFormat(ExportFormat):
         for row in replay_golden_pairs(directory):
             if not row.ok:
                 raise RuntimeError(
-                    "The exported model gives other answers than the model in memory: "
+                    "The exported model gives different answers from the model in memory: "
                     f"{row.difference}. Nothing was written."
                 )
 
