@@ -1,16 +1,16 @@
 """A child process that reads unchecked files: with limits, without writes, without network.
 
 TensorFlow's readers and kernels are C++. A file that is made for it can crash them, keep them busy
-for ever, or take all memory; `run_sandboxed` runs a script on such a file in a child process. The
-script runs in an isolated interpreter, below these protections:
+forever, or exhaust memory; `run_sandboxed` runs a script on such a file in a child process. The
+script runs in an isolated interpreter, under these protections:
 
 - resource limits: memory, processor time, cores, open files, no files written, no core dumps;
 - Landlock: reads only what the caller lists, writes nothing, opens no TCP connection;
 - seccomp: no sockets, no programs, no processes, no changes of files, no signals to others.
 
 Resource limits work everywhere. Landlock and seccomp need a Linux kernel that allows them; the
-result names the protections that were active. The parent process enforces the time limit and the
-limit of what the child prints. The child ends when its parent does.
+result names the protections that were active. The parent process enforces the limits on time and
+output. The child ends when its parent does.
 
 The protections are applied by this file, which runs as a script and imports nothing of the package:
 
@@ -36,14 +36,14 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-#: Default limits: generous for what the package reads itself, and an end for what is hostile.
+#: Default limits, generous for the package's own files but finite for hostile ones.
 SECONDS = 300.0
 MEMORY_BYTES = 4 << 30
 OUTPUT_BYTES = 64 << 20
-#: The protections that not every system has.
+#: Protections that some systems lack.
 OPTIONAL_PROTECTIONS = ("landlock", "seccomp")
 
-# What the child gets of the environment: settings of libraries and of the language, no secrets.
+# Environment variables that the child gets: settings of libraries and language, no secrets.
 _INHERITED = ("LANG", "PATH", "TZ")
 _INHERITED_PREFIXES = ("GLIBC_", "KMP_", "LC_", "LD_", "MALLOC_", "MKL_", "OMP_", "TF_", "XLA_")
 _ENVIRONMENT = {
@@ -93,9 +93,9 @@ def run_sandboxed(
             system's libraries. Default: none.
         library_directories: directories of Python packages that it may read. They are searched
             after those of the isolated interpreter. Default: none.
-        seconds: limit of the elapsed time, and of the processor time of each core. Default 300.
-        memory_bytes: limit of the memory that the process allocates. Default 4 GiB.
-        output_bytes: limit of what it prints, to standard output and error together. Default 64
+        seconds: limit on the elapsed time, and on the processor time of each core. Default 300.
+        memory_bytes: limit on the memory that the process allocates. Default 4 GiB.
+        output_bytes: limit on standard output and standard error together. Default 64
             MiB.
         optional_protections: those of `OPTIONAL_PROTECTIONS` to apply if the system has them.
             Default: all.
@@ -157,7 +157,7 @@ def _read_within(
                 stopped = "time"
             elif sum(map(len, parts.values())) > most:
                 stopped = "output"
-    if stopped is None:  # it may run on with closed pipes
+    if stopped is None:  # it may keep running with closed pipes
         try:
             process.wait(max(0.0, deadline - time.monotonic()))
         except subprocess.TimeoutExpired:
@@ -275,7 +275,7 @@ _SCOPES = 3  # abstract UNIX sockets, signals
 
 
 def _apply_landlock(libc: ctypes.CDLL, readable: Iterable[str]) -> bool:
-    """Forbids all access to files but reading below `readable`; returns whether it is in force."""
+    """Forbids all file access except reading below `readable`; returns whether this took effect."""
     no_flags = ctypes.c_ulong(0)
     version = libc.syscall(
         ctypes.c_long(_CREATE_RULESET), None, ctypes.c_size_t(0), ctypes.c_ulong(_GET_VERSION)
@@ -378,7 +378,7 @@ _PASS: _Instruction = (_RETURN, 0, 0, _ALLOW)
 
 
 def _apply_seccomp(libc: ctypes.CDLL) -> bool:
-    """Filters the system calls of this process; returns whether the filter is in force."""
+    """Filters the system calls of this process; returns whether this took effect."""
     machine = platform.machine()
     if machine not in _ARCHITECTURES or sys.byteorder != "little" or sys.maxsize < 2**32:
         return False
@@ -410,7 +410,7 @@ def _filter(machine: str) -> Iterator[_Instruction]:
             yield _EQUAL, 0, 1, number
             yield answer
     for numbers, decision in (
-        # Each decision ends with _DENY, and jumps behind it to _PASS.
+        # Each decision ends with _DENY, and jumps past it to _PASS.
         (_OPEN, [_argument(1), (_ANY_BIT, 0, 1, _WRITING)]),
         (_OPENAT, [_argument(2), (_ANY_BIT, 0, 1, _WRITING)]),
         (_CLONE, [_argument(0), (_ANY_BIT, 1, 0, _CLONE_THREAD)]),

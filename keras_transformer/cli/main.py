@@ -92,7 +92,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     verbs = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for name in VERBS:
-        # `import` is no name of a module that Python code can import.
+        # `import` is a keyword of Python, so it cannot be the name of a module.
         module_name = "import_model" if name == "import" else name
         module = importlib.import_module(f"keras_transformer.cli.{module_name}")
         verb = verbs.add_parser(

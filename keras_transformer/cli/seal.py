@@ -4,11 +4,12 @@
 
 Every command that reads a run compares its files with `manifest.json` and `model/manifest.json`,
 and refuses a file that has changed. Use this command if you have changed a file on purpose, or if
-an earlier version of keras_transformer, which wrote no manifests, has made the run. It cannot tell
-a change of yours from damage: use it only if you know how the files have changed. The weights keep
-their own sum, so that damaged weights are refused here, too.
+the run was made by an earlier version of keras_transformer, which wrote no manifests. It cannot
+distinguish your changes from damage: use it only if you know how the files have changed. The
+weights have a checksum of their own, so damaged weights are refused here, too.
 
-Checkpoints, caches and event files have sums of their own, and exports have manifests of their own.
+Checkpoints, caches and event files have their own checksums, and exports have manifests of their
+own.
 """
 
 import argparse
@@ -44,7 +45,7 @@ def seal(arguments: argparse.Namespace) -> None:
     has_model = is_trained_model(path)
     if not run.recipe_file.is_file() and not has_model:
         fix = "Give the directory of `keras-transformer train … --run`."
-        raise UserError("not the directory of a run.", where=path, fix=fix)
+        raise UserError("not a run directory.", where=path, fix=fix)
     sealed = []
     with named_file_errors(path), run:
         if has_model:

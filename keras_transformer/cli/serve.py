@@ -1,4 +1,4 @@
-"""Serves exports over REST and gRPC, with the contract of TensorFlow Serving.
+"""Serves exports over REST and gRPC, compatible with TensorFlow Serving.
 
   keras-transformer serve saved_models/
   keras-transformer serve saved_models/dates --port 8501 --grpc-port 8500
@@ -7,9 +7,10 @@
   curl http://localhost:8501/v1/models/dates:predict -d '{"instances": ["7 mars 2025"]}'
 
 The highest version of each model is served. New versions are found, verified, warmed up and put in
-place of the old ones without a failed request; a damaged version replaces nothing and shows in
-http://localhost:8501/v1/models/NAME. Requests that arrive while all workers are busy are answered
-in batches. SIGTERM ends the server after it has answered the requests it has got.
+place of the old ones without a failed request; a damaged version replaces nothing, and its error is
+shown at http://localhost:8501/v1/models/NAME. Requests that arrive while all workers are busy are
+answered in batches. SIGTERM stops the server after it has answered the requests that it has
+received.
 
 /healthz and /readyz are for orchestrators, /metrics for Prometheus, /models lists the models. The
 API key is read from a file or from the environment variable KERAS_TRANSFORMER_API_KEY; clients send
@@ -36,10 +37,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     key = "serve only versions that one of the public keys in FILE has signed; see `sign`"
     add("--key", metavar="FILE", help=key)
     add("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
-    add("--port", type=int, metavar="N", default=8501, help="of REST (default: %(default)s)")
-    grpc = "of gRPC (default: %(default)s; -1: no gRPC)"
+    add("--port", type=int, metavar="N", default=8501, help="for REST (default: %(default)s)")
+    grpc = "for gRPC (default: %(default)s; -1: no gRPC)"
     add("--grpc-port", type=int, metavar="N", default=8500, help=grpc)
-    poll = "time between two looks for new versions (default: %(default)s; 0: look once)"
+    poll = "time between checks for new versions (default: %(default)s; 0: check once)"
     add("--poll-seconds", type=float, metavar="S", default=1.0, help=poll)
     drain = "time for the last answers after SIGTERM (default: %(default)s)"
     add("--drain-seconds", type=float, metavar="S", default=30.0, help=drain)
@@ -53,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--worker-kind", choices=("threads", "processes"), default="threads", help=kind)
     rows = "largest number of rows of a batch (default: %(default)s)"
     add("--max-batch-rows", type=int, metavar="N", default=64, help=rows)
-    waiting = "rows that may wait, others get status 429 (default: %(default)s)"
+    waiting = "rows that may wait; further ones get status 429 (default: %(default)s)"
     add("--max-waiting-rows", type=int, metavar="N", default=4096, help=waiting)
 
     add = parser.add_argument_group("limits of a request").add_argument
@@ -75,7 +76,7 @@ def run(arguments: argparse.Namespace) -> int | None:
     if (arguments.directory is None) == (arguments.config is None):
         raise UserError("Give either the directory DIR or a --config.")
     if arguments.name is not None and arguments.config is not None:
-        raise UserError("A --config names its models.", argument="--name")
+        raise UserError("The file of --config names the models.", argument="--name")
     for name in ("tls_certificate", "tls_key", "api_key_file", "key", "config"):
         path = getattr(arguments, name)
         if path is not None and not os.path.isfile(path):
@@ -143,7 +144,7 @@ def _log_to_standard_error() -> None:
     levels = {
         "keras_transformer.serving": logging.INFO,
         "uvicorn": logging.ERROR,
-        # It would print a traceback for each call whose bytes are no message.
+        # It would print a traceback for each call whose bytes are not a valid message.
         "grpc._cython.cygrpc": logging.CRITICAL,
     }
     for name, level in levels.items():

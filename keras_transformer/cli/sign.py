@@ -1,4 +1,4 @@
-"""Signs an export or a run, so that others can be told to accept only what your key has signed.
+"""Signs an export or a run, so that others can accept only files that your key has signed.
 
   keras-transformer sign --new-key release.pem
   keras-transformer sign saved_models/dates --key release.pem
@@ -29,13 +29,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("directory", nargs="?", metavar="DIR", help="an export, or the directory of a run")
     add("--key", metavar="PRIVATE", help="file of the private key")
-    add("--new-key", metavar="FILE", help="write a new private key to FILE, its public to FILE.pub")
+    add("--new-key", metavar="FILE", help="write a private key to FILE, the public key to FILE.pub")
 
 
 def run(arguments: argparse.Namespace) -> None:
     if arguments.new_key is not None:
         if arguments.directory is not None or arguments.key is not None:
-            raise UserError("--new-key makes a key and signs nothing.", fix="Give it alone.")
+            raise UserError("--new-key only makes a key.", fix="Give it alone.")
         run_with_tensorflow(make_key, arguments)
     elif arguments.directory is None or arguments.key is None:
         fix = "Give both, or --new-key FILE to make a pair of keys."
@@ -51,8 +51,8 @@ def make_key(arguments: argparse.Namespace) -> None:
 
     with named_file_errors(arguments.new_key):
         public = write_keys(arguments.new_key)
-    print(f"Private key, for you alone: {shown(arguments.new_key)}")
-    print(f"Public key, for everybody:  {shown(os.fspath(public))}")
+    print(f"Private key (keep it secret): {shown(arguments.new_key)}")
+    print(f"Public key (for everybody):   {shown(os.fspath(public))}")
 
 
 def sign(arguments: argparse.Namespace) -> None:

@@ -5,11 +5,11 @@
   keras-transformer verify saved_models/dates --key release.pem.pub
 
 Unless you name a version, the highest one is checked. The files must equal those of the manifest
-(sha256), the graph must hold and initialize only what exports hold, and a process that imports
-only tensorflow and tensorflow_text must give the same answers to the golden pairs as the model in
-memory gave. Both are checked in sandboxed processes, with limits of memory and time and without
-access to files and network; SECURITY.md says what this promises. The first problem is reported in
-one line, with exit code 2.
+(sha256), the graph must contain and initialize only what our exports contain, and a process that
+imports only tensorflow and tensorflow_text must answer the golden pairs as the model in memory did.
+Both are checked in sandboxed processes, with limits on memory and time and without access to other
+files or the network; SECURITY.md describes the guarantees. The first problem is reported in one
+line, with exit code 2.
 """
 
 import argparse

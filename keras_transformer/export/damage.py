@@ -58,7 +58,7 @@ def no_tensorflow_text(directory: _Path, reason: object) -> UserError:
 
 
 def symbolic_link(directory: _Path, name: str) -> UserError:
-    """Returns the `UserError` for a symbolic link, which could lead anywhere."""
+    """Returns the `UserError` for a symbolic link, which could point anywhere."""
     return refused(
         directory,
         f"{name}: a symbolic link, but an export must hold its files itself.",

@@ -1,10 +1,10 @@
-"""What a loader runs of a graph, or creates from it: only what our exports have is allowed.
+"""Checks of what loaders run or create: only what our exports contain is allowed.
 
 TensorFlow has two loaders. The newer one, `tf.saved_model.load`, creates the objects of the graph
 and restores their weights. The older one, in servers and for graphs without objects, runs nodes of
 the graph: those that restore the weights, initialize tables and read assets, and whatever the
-collections name. Both must find nothing here but variables, tables in memory, functions, the
-restoring of the weights from the file that the loader names, and an initialization that computes
+collections name. The only things that either may find are variables, tables in memory, functions,
+restoring the weights from the file that the loader names, and an initialization that computes
 constants.
 """
 
@@ -94,13 +94,13 @@ def check_entry_points(directory: str | os.PathLike[str], meta_graph: Any) -> No
 
 
 def entry_point_problems(meta_graph: Any) -> Iterator[str]:
-    """Yields what a loader would run or create and must not, a clause each.
+    """Yields a clause for each thing that a loader would run or create but must not.
 
     Args:
         meta_graph: a `MetaGraphDef`.
     """
     if not meta_graph.object_graph_def.nodes:
-        yield "it has no objects, so that TensorFlow would run its collections when it loads it"
+        yield "it has no objects, so TensorFlow would run its collections when loading it"
     if meta_graph.asset_file_def:
         yield "it has assets, which are files that a loader reads"
     if meta_graph.meta_info_def.HasField("any_info") or meta_graph.meta_info_def.function_aliases:
@@ -161,7 +161,7 @@ def _signature_problems(meta_graph: Any, graph: Graph) -> Iterator[str]:
             for tensor in tensors.values():
                 node = graph.nodes[None].get(node_name(tensor.name))
                 if tensor.WhichOneof("encoding") != "name" or node is None or node.op not in ops:
-                    yield f"the signature {name!r} names a tensor that is no {' or '.join(ops)}"
+                    yield f"the signature {name!r} names a tensor that is not a {' or '.join(ops)}"
         roots = {node_name(tensor.name) for tensor in signature.outputs.values()}
         reached = {
             graph.nodes[place][node].op
@@ -237,7 +237,7 @@ def _object_problems(meta_graph: Any, graph: Graph) -> Iterator[str]:
         elif kind == "constant":
             constant = graph.nodes[None].get(node.constant.operation)
             if constant is None or constant.op != "Const":
-                yield f"{what} is no constant"
+                yield f"{what} is not a constant"
         elif kind == "function":
             yield from _function_problems(what, node.function.function_spec)
             if not all(name in graph.functions for name in node.function.concrete_functions):

@@ -1,8 +1,8 @@
 """Checks the structure of an export, and prints a verdict: python inspector.py DIRECTORY
 
-A script for a sandboxed process of its own. It alone reads the structure of an export that nobody
-has checked yet: protocol buffers, the index of the weights, models of tokenizers. The verdict is
-a line of JSON, {"findings": …} or {"refused": …}.
+The script runs in its own sandboxed process. No other code reads the structure of an unchecked
+export: protocol buffers, the index of the weights, models of tokenizers. The verdict is a line of
+JSON, {"findings": …} or {"refused": …}.
 
 The script imports modules of this package and the protocol buffers of TensorFlow, but no package's
 `__init__`: it takes a fraction of a second, and TensorFlow does not start.
@@ -16,7 +16,7 @@ from importlib.machinery import PathFinder
 from typing import Any
 
 _PACKAGE = "keras_transformer"
-# Packages of which modules are imported without the package's own `__init__`.
+# Packages whose modules are imported without the package's own `__init__`.
 _BARE = {
     _PACKAGE: ("export", "text", "_utils"),
     "tensorflow": (),

@@ -1,6 +1,6 @@
 """The manifest of an export, `assets.extra/manifest.json`: what it is, and the sha256 of its files.
 
-It detects damage, not malice: whoever changes a file on purpose can also change its sum. Against
+It detects damage, not malice: somebody who changes a file can also change its checksum. Against
 malice, `allowed_ops` checks the operations of the graph, and `signing` says who wrote an export.
 """
 

@@ -1,14 +1,14 @@
 """Manifests of runs: the sha256 of the files of a run directory, and of its trained model.
 
-Like the manifest of an export, they detect damage. Whoever changes a file on purpose can also
-change its sum. See `signing`.
+Like the manifest of an export, they detect damage. Somebody who changes a file on purpose can also
+change its checksum; only a signature detects that (`signing`).
 
 | manifest | files |
 |---|---|
 | `manifest.json` | recipe, vocabularies, fingerprints of corpora, environment, result, metrics |
 | `model/manifest.json` | the trained model: all files of `model/` |
 
-Checkpoints, token caches and event files have sums of their own.
+Checkpoints, token caches and event files have their own checksums.
 """
 
 import hashlib
@@ -125,7 +125,7 @@ class RunManifest:
 
     @property
     def sha256(self) -> str:
-        """The sum of the manifest itself, which covers the sums of all files."""
+        """The checksum of the manifest itself, which covers the checksums of all files."""
         return self._content()["sha256"]
 
     def __contains__(self, name: str) -> bool:
@@ -177,7 +177,7 @@ class RunManifest:
         self.forget(name)
 
     def forget(self, name: str) -> None:
-        """Removes a file, or the files of a directory, from the manifest alone."""
+        """Removes a file, or the files of a directory, from the manifest but not from the disk."""
         before = len(self._files) + len(self._pending)
         for entries in (self._files, self._pending):
             for each in [each for each in entries if each == name or each.startswith(f"{name}/")]:

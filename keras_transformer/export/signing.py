@@ -1,9 +1,9 @@
 """Signatures of exports and runs: who wrote the manifest, and with it every file.
 
-A manifest has the sha256 of every file, which detects damage. Whoever changes a file on purpose
-can also change its sum, but cannot sign the new manifest without the private key. A signature is
-the 64 bytes of Ed25519 (RFC 8032) over the bytes of the manifest, in a file beside it. OpenSSL
-verifies it, too:
+A manifest has the sha256 of every file, which detects damage. Somebody who changes a file on
+purpose can also change its checksum, but cannot sign the new manifest without the private key. A
+signature is the 64 bytes of Ed25519 (RFC 8032) over the bytes of the manifest, in a file beside it.
+OpenSSL verifies it, too:
 
   openssl pkeyutl -verify -rawin -pubin -inkey release.pem.pub \\
     -sigfile assets.extra/manifest.sig -in assets.extra/manifest.json
@@ -81,7 +81,7 @@ def sign_file(directory: pathlib.Path, name: str, signature: str, key: Any) -> p
 
 
 def require_signature(directory: pathlib.Path, content: bytes, signature: str, key: Path) -> None:
-    """Raises a `UserError` unless a signature fits some content and one of the public keys.
+    """Raises a `UserError` unless a signature matches the content and one of the public keys.
 
     Args:
         directory: Directory of the export or model.
@@ -92,7 +92,7 @@ def require_signature(directory: pathlib.Path, content: bytes, signature: str, k
     keys = read_public_keys(key)  # a mistake in the key is reported before one in the export
     if not os.path.lexists(directory / signature):
         raise UserError(
-            f"not signed, but only what a key of {os.fspath(key)} has signed is accepted.",
+            f"not signed, but a signature by a key in {os.fspath(key)} is required.",
             where=directory,
             fix=f"Sign it: keras-transformer sign {directory} --key PRIVATE",
         )
@@ -105,10 +105,10 @@ def require_signature(directory: pathlib.Path, content: bytes, signature: str, k
             continue
         return
     raise UserError(
-        f"the signature does not fit the manifest and {os.fspath(key)}: the manifest was changed "
+        f"the signature does not match {os.fspath(key)}: the manifest was changed "
         "after it was signed, or it was signed with another key.",
         where=directory / signature,
-        fix="Do not use it, unless you know why. Otherwise get it again from its author.",
+        fix="Do not use the files unless you know why. Get them again from their author.",
     )
 
 

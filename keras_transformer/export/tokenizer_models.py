@@ -5,7 +5,7 @@ The operations trust these bytes: a junk model makes them read and write outside
 - A WordPiece model is a flatbuffer with a double-array trie. The vocabulary is read from the trie,
   with checked indices, and the model is built again from it: the bytes must be equal.
 - A SentencePiece model is a protocol buffer, see `text/sentencepiece_model.py` for models that this
-  package learned, and `text/sentencepiece_pieces.py` for those of others.
+  package learned, and `text/sentencepiece_pieces.py` for other models.
 
 A model must be a constant of the graph: one that the graph computes is refused.
 """

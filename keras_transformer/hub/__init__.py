@@ -1,4 +1,4 @@
-"""Pretrained models: checkpoints as Hugging Face stores them become models of this package."""
+"""Pretrained models: conversion of Hugging Face checkpoints to models of this package."""
 
 from keras_transformer.hub.checkpoint import Checkpoint
 from keras_transformer.hub.family import FAMILIES, Family, load_model, register_family

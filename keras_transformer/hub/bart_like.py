@@ -1,4 +1,4 @@
-"""Base of the families whose layers are named as those of BART: Marian, mBART, Pegasus, M2M100."""
+"""Base of the families whose layers are named like BART's: Marian, mBART, Pegasus, M2M100."""
 
 from typing import Any, ClassVar
 
@@ -24,9 +24,9 @@ ACTIVATIONS = {
 
 
 class BartLikeFamily(Family):
-    """Base of encoder-decoders with the names of layers and keys of BART.
+    """Base of encoder-decoders that name their layers and config keys as BART does.
 
-    A subclass sets what its models have; the config does not say it.
+    The class attributes describe properties of the models that their configs do not contain.
 
     Args: those of `Family`.
     """
@@ -43,9 +43,9 @@ class BartLikeFamily(Family):
     #: Defaults of keys.
     default_activation: ClassVar[str] = "gelu"
     default_scale: ClassVar[bool] = False
-    #: Usual unknown id.
+    #: Default unknown id.
     unknown_id: ClassVar[int] = 3
-    #: Rows at the beginning of the table of learned positions that belong to no position.
+    #: Number of unused rows at the beginning of the table of learned positions.
     unused_positions: ClassVar[int] = 2
     #: Endings of the architectures that write text.
     architectures: ClassVar[tuple[str, ...]] = ("ForConditionalGeneration",)
@@ -141,7 +141,7 @@ class BartLikeFamily(Family):
         load_output_bias(output, weights)
 
     def load_positions(self, stack: Any, weights: WeightLoader, name: str) -> None:
-        """Assigns learned positions; a stored table of sines and cosines must be ours."""
+        """Assigns learned positions; a stored table of sines and cosines must equal ours."""
         table = stack.positions
         if self.positions == "learned":
             first = self.unused_positions

@@ -18,7 +18,7 @@ _LLAMA3 = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|NUMBER| ?[^\s\p{L}\p{N}]+[\r\n]*"
     r"|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
-# What `BytePairTokenizer` calls the patterns that split texts into words.
+# Patterns that split texts into words, by their names in `BytePairTokenizer`.
 _PATTERNS = {
     r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+": "gpt2",
     _LLAMA3.replace("NUMBER", r"\p{N}{1,3}"): "llama3",
@@ -72,7 +72,7 @@ def byte_pair_tokenizer(
         options.get("adds_space"),
     ):
         if files.tokenizer is not None:
-            raise files.refuse("has another 'add_prefix_space' than tokenizer.json.", SETTINGS)
+            raise files.refuse("has a different 'add_prefix_space' than tokenizer.json.", SETTINGS)
         options["adds_space"] = files.setting("add_prefix_space")
     if template is None and kind in _WITH_START_AND_END:
         cls, sep = (
@@ -97,12 +97,12 @@ def byte_pair_tokenizer(
     }
     controls |= {number for number, token in enumerate(tokens) if token in special}
     controls |= {n for n, token in enumerate(tokens) if token.startswith("<unused ")}
-    # Added tokens such as "<tool_call>" are markup, which no text is split into.
+    # Added tokens such as "<tool_call>" are markup, which tokenization never produces.
     only_joined = {n for n, added in files.added.items() if not added.is_special} - controls
     for number in only_joined:
         text = tokens[number]
         if not is_markup(text):
-            problem = f"adds the token {text!r} to those of the text, which is not supported."
+            problem = f"adds the token {text!r} to ordinary text, which is not supported."
             raise files.refuse(problem, SETTINGS)
     try:
         model = byte_pair_model(tokens, merges, controls, only_joined)

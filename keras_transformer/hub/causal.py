@@ -9,16 +9,16 @@ from keras_transformer.hub.reading import ConfigReader, WeightLoader
 from keras_transformer.models import LanguageModel
 from keras_transformer.text import SpecialIds
 
-# Logit of the padding token that a model without one gets: exp() of it is 0 beside any other, and
-# half precision can represent it.
+# Logit of the padding token that is added to a model without one: its exp() is 0 relative to any
+# other logit's, and half precision can represent it.
 _NEVER = -1e4
 
 
 class CausalFamily(Family):
     """Base of causal language models.
 
-    Texts begin with the start token, as in pretraining. Where the tokenizer of a model adds none to
-    a prompt (GPT-2, Qwen2, Qwen3), it is the token that separated texts in pretraining.
+    Texts begin with the start token, as in pretraining. If the tokenizer of a model adds no start
+    token to a prompt (GPT-2, Qwen2, Qwen3), the token that separated texts in pretraining is used.
 
     Most of these models have no padding token of their own. They get one more token, whose logit is
     so low that no probability changes, unless the tokenizer has a token that no text contains.

@@ -1,4 +1,4 @@
-"""Checkpoints as Hugging Face stores them: a directory with a config and tensors in safetensors.
+"""Hugging Face checkpoints: directories with a config and tensors in safetensors files.
 
 Nothing in the directory is trusted. JSON is read strictly, file names must be names in the
 directory itself, and the header of each file of tensors is checked before a tensor is read. Pickle
@@ -87,7 +87,7 @@ class Checkpoint:
 
     @classmethod
     def open(cls, directory: Path) -> "Checkpoint":
-        """Returns the checkpoint in a directory; a `UserError` says what is wrong with it.
+        """Returns the checkpoint in a directory, or raises a `UserError` if it is not valid.
 
         Args:
             directory: Directory with `config.json` and `model.safetensors`, or its shards with
@@ -134,7 +134,7 @@ class Checkpoint:
         elif stored.dtype in _FLOATS:
             with np.errstate(over="ignore"):
                 values = values.astype(np.float32, copy=False)
-        # Minimum and maximum are NaN if any value is, and need no memory.
+        # Minimum and maximum are NaN if any value is NaN, and need no extra memory.
         is_finite = not count or (np.isfinite(values.min()) and np.isfinite(values.max()))
         if not is_finite:
             problem = f"the tensor {name!r} has values that are NaN or infinite"
@@ -213,12 +213,12 @@ def _read_shards(directory: pathlib.Path) -> dict[str, StoredTensor]:
     tensors: dict[str, StoredTensor] = {}
     for file in sorted(set(files.values())):
         if not re.fullmatch(r"[A-Za-z0-9_.-]+\.safetensors", file) or file.startswith("."):
-            raise _refused(directory, INDEX, f"names {file!r}, which is no name of a shard")
+            raise _refused(directory, INDEX, f"names {file!r}, which is not a shard name")
         if not has_file(directory, file):
             raise UserError(f"the shard {file} is missing.", where=directory, fix=_COPY_AGAIN)
         for name, stored in _read_header(directory, file).items():
             if files.get(name) != file:
-                raise _refused(directory, file, f"has the tensor {name!r}, not so the index")
+                raise _refused(directory, file, f"has the tensor {name!r}, contrary to the index")
             tensors[name] = stored
     for name in files:
         if name not in tensors:
@@ -240,7 +240,7 @@ def _read_header(directory: pathlib.Path, name: str) -> dict[str, StoredTensor]:
     except ValueError as error:
         raise _refused(directory, name, f"has a header that is not JSON ({error})") from error
     if not isinstance(header, dict):
-        raise _refused(directory, name, "has a header that is no object")
+        raise _refused(directory, name, "has a header that is not an object")
     header.pop("__metadata__", None)
     if len(header) > _MAXIMUM_TENSORS:
         raise _refused(directory, name, f"has more than {_MAXIMUM_TENSORS:,} tensors")
@@ -252,10 +252,10 @@ def _read_header(directory: pathlib.Path, name: str) -> dict[str, StoredTensor]:
     end = 0
     for begin, stop, tensor in sorted((*span, tensor) for tensor, (_, span) in tensors.items()):
         if begin != end:
-            raise _refused(directory, name, f"has no tensor, or two, before {tensor!r}")
+            raise _refused(directory, name, f"has a gap or an overlap before {tensor!r}")
         end = stop
     if start + end != size:
-        raise _refused(directory, name, f"has {size - start:,} bytes of tensors, not {end:,}")
+        raise _refused(directory, name, f"has {size - start:,} bytes of data, not {end:,}")
     return {
         tensor: stored._replace(offset=start + span[0])
         for tensor, (stored, span) in tensors.items()
@@ -266,15 +266,15 @@ def _check_entry(
     directory: pathlib.Path, file: str, tensor: str, entry: Any
 ) -> tuple[StoredTensor, tuple[int, int]]:
     """Returns a tensor of a header, and where its bytes begin and end."""
-    keys = {"dtype", "shape", "data_offsets"}
-    if not isinstance(entry, dict) or entry.keys() != keys:
-        raise _refused(directory, file, f"does not describe the tensor {tensor!r} by {keys}")
+    keys = ("dtype", "shape", "data_offsets")
+    if not isinstance(entry, dict) or entry.keys() != set(keys):
+        raise _refused(directory, file, f"does not give the {', '.join(keys)} of {tensor!r}")
     dtype, shape, span = entry["dtype"], entry["shape"], entry["data_offsets"]
     if not isinstance(dtype, str) or dtype not in _DTYPES:
         problem = f"has the tensor {tensor!r} in {dtype!r}, which is not supported"
         raise _refused(directory, file, problem, "Convert it to float32 or bfloat16.")
     if not (_are_sizes(shape) and _are_sizes(span) and len(span) == 2 and len(shape) <= 8):
-        raise _refused(directory, file, f"has the tensor {tensor!r} with a shape that is none")
+        raise _refused(directory, file, f"has an invalid shape or offsets for {tensor!r}")
     # Python's integers do not overflow.
     expected = math.prod(shape) * np.dtype(_DTYPES[dtype]).itemsize
     if span[1] - span[0] != expected:
@@ -291,9 +291,9 @@ def _require_file(directory: pathlib.Path, name: str) -> None:
     path = directory / name
     if path.is_symlink():
         raise UserError(
-            f"{name}: a symbolic link, which could lead anywhere.",
+            f"{name}: a symbolic link, which could point outside the directory.",
             where=directory,
-            fix="Copy the directory with its files, cp -rL, and import the copy.",
+            fix="Copy the directory with the files that its links point to, cp -rL, and import it.",
         )
     if not os.path.lexists(path):
         raise UserError(f"{name} is missing.", where=directory, fix=_COPY_AGAIN)

@@ -24,7 +24,7 @@ def register_family(name: str) -> Callable[[Kind], Kind]:
 
 
 class Family(abc.ABC):
-    """A family of checkpoints: what its config means, and where its tensors belong.
+    """A family of checkpoints: converts its config to settings and its tensors to weights.
 
     A family is a file in `keras_transformer/hub/families/` that registers its `model_type`. It
     reads every key of the config that changes what the model computes; the others must be known to
@@ -55,7 +55,7 @@ class Family(abc.ABC):
 
     #: The `model_type` that the family is registered by.
     registered_name: ClassVar[str]
-    #: Beginnings that names of tensors may have.
+    #: Prefixes that names of tensors may have.
     prefixes: ClassVar[tuple[str, ...]] = ()
     #: Further keys of the config that never change what these models compute.
     harmless: ClassVar[tuple[str, ...]] = ()
@@ -75,9 +75,9 @@ class Family(abc.ABC):
 
     @abc.abstractmethod
     def special_ids(self, config: ConfigReader) -> SpecialIds:
-        """Returns the special ids; the unknown id is the family's usual one.
+        """Returns the special ids; the unknown id is the family's default.
 
-        Configs do not have the unknown id. A tokenizer that has another one replaces it.
+        Configs do not contain the unknown id. If the tokenizer has a different one, it is used.
         """
 
     def adapt(self, settings: dict[str, Any], ids: SpecialIds) -> dict[str, Any]:
@@ -130,7 +130,7 @@ def load_model(
         kind, settings = family.model_class(config), family.settings(config)
         ids = special_ids_of(family, config, special_ids)
     except (TypeError, AttributeError, KeyError) as error:
-        problem = f"has a value of a wrong type ({error})."
+        problem = f"has a value of the wrong type ({error})."
         raise UserError(problem, where=checkpoint.directory / CONFIG) from error
     config.finish(family.registered_name)
     _require_plausible(settings, checkpoint)

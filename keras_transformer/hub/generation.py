@@ -8,7 +8,7 @@ from keras_transformer.hub.checkpoint import CONFIG, GENERATION_CONFIG, Checkpoi
 from keras_transformer.hub.reading import GENERATION_KEYS
 from keras_transformer.text import SpecialIds
 
-# Values that change nothing; others are refused. None is among them for all keys.
+# Values without effect; others are refused. None is allowed for every key.
 _WITHOUT_EFFECT: dict[str, tuple[Any, ...]] = {
     "num_beam_groups": (1,),
     "diversity_penalty": (0,),
@@ -29,7 +29,7 @@ _WITHOUT_EFFECT: dict[str, tuple[Any, ...]] = {
     "dola_layers": (),
     "min_p": (),
 }
-# Keys that say how to sample, how to run or what was done, not what to search.
+# Keys about sampling, execution or provenance, which do not affect the search.
 _HARMLESS = frozenset(
     {
         *("do_sample", "temperature", "_from_model_config", "transformers_version", "use_cache"),
@@ -37,7 +37,7 @@ _HARMLESS = frozenset(
         *("return_dict_in_generate", "max_time", "cache_implementation", "is_assistant"),
         *("remove_invalid_values", "low_memory", "num_assistant_tokens"),
         *("_eos_token_tensor", "trust_remote_code", "bos_token_id"),
-        "pad_token_id",  # what follows the end
+        "pad_token_id",  # it only fills rows after the end
     }
 )
 _STOPPING = {True: "early", False: "heuristic", "never": "never"}
@@ -71,7 +71,7 @@ def search_of(checkpoint: Checkpoint, special_ids: SpecialIds) -> dict[str, Any]
     except UserError as error:
         raise error.renamed(_KEYS).at(checkpoint.directory / name) from error
     except (TypeError, AttributeError) as error:
-        problem = f"has a value of a wrong type ({error})."
+        problem = f"has a value of the wrong type ({error})."
         raise UserError(problem, where=checkpoint.directory / name) from error
     return settings
 
@@ -123,7 +123,7 @@ def _settings(given: dict[str, Any], special_ids: SpecialIds) -> dict[str, Any]:
     settings["forbidden_ids"] = sorted(set(forbidden) - always)
     if unknown := values.keys() - _HARMLESS:
         raise UserError(
-            f"has keys that are not known: {unused_of(unknown)}.",
+            f"has unknown keys: {unused_of(unknown)}.",
             fix="If you can do without them, remove them from a copy of the file.",
         )
     return settings

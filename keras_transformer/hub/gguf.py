@@ -1,4 +1,4 @@
-"""GGUF files, as llama.cpp stores them, as checkpoints.
+"""Checkpoints in GGUF files, the format of llama.cpp.
 
 A GGUF file holds metadata, a tokenizer and tensors, most of them quantized. Nothing in it is
 trusted: lengths and offsets are checked before anything is read. Tensors that are quantized are
@@ -78,7 +78,7 @@ _NAMES = {
     "ffn_up": "mlp.up_proj",
     "ffn_down": "mlp.down_proj",
 }
-#: Architectures that are read, all of them with the layers of Llama.
+#: Supported architectures, all of them with the layers of Llama.
 ARCHITECTURES = ("llama", "qwen2", "qwen3")
 
 
@@ -105,14 +105,14 @@ class GGUFCheckpoint(Checkpoint):
 
     @classmethod
     def open(cls, directory: Path) -> "GGUFCheckpoint":
-        """Returns the checkpoint in a file; a `UserError` says what is wrong with it.
+        """Returns the checkpoint in a file, or raises a `UserError` if it is not valid.
 
         Args:
             directory: The path of the file.
         """
         path = pathlib.Path(directory)
         if path.is_symlink():
-            raise UserError("a symbolic link, which could lead anywhere.", where=path)
+            raise UserError("a symbolic link, which could point anywhere.", where=path)
         with open_regular(path.parent, path.name) as file:
             size = os.fstat(file.fileno()).st_size
             reader = _Reader(file.read(_MAXIMUM_METADATA), path)
@@ -189,7 +189,7 @@ def _of_name(dtype: str) -> tuple[str, int, int]:
 
 
 class _Reader:
-    """Reader of the beginning of a GGUF file, which checks every length before it is used."""
+    """Reader of the header of a GGUF file, which checks every length before using it."""
 
     def __init__(self, data: bytes, path: pathlib.Path) -> None:
         self.data, self.path, self.position = data, path, 0
@@ -200,7 +200,7 @@ class _Reader:
     def take(self, count: int) -> bytes:
         end = self.position + count
         if end > len(self.data):
-            raise self.refuse("ends within its metadata, or has more of it than is read")
+            raise self.refuse("ends within its metadata, or has too much metadata")
         taken, self.position = self.data[self.position : end], end
         return taken
 
@@ -232,7 +232,7 @@ class _Reader:
     def header(self, size: int) -> tuple[dict[str, Any], dict[str, StoredTensor]]:
         """Returns the metadata and the tensors of a file of `size` bytes."""
         if self.data[:4] != b"GGUF":
-            raise UserError("no GGUF file: it begins otherwise.", where=self.path)
+            raise UserError("not a GGUF file: it does not begin with GGUF.", where=self.path)
         self.position = 4
         if (version := self.scalar("I")) not in (2, 3):
             raise self.refuse(f"has the version {version}; 2 and 3 are read")
@@ -273,15 +273,15 @@ class _Reader:
         kind = (_PLAIN | _QUANTIZED).get(number)
         if kind is None:
             known = ", ".join(each[0] for each in (_PLAIN | _QUANTIZED).values())
-            problem = f"the tensor {name!r} has the type number {number}; {known} are read"
+            problem = f"the tensor {name!r} has the type number {number}; supported are {known}"
             raise UserError(f"{problem}.", where=self.path)
         if not shape or shape[-1] % kind[1]:
-            raise self.refuse(f"has the tensor {name!r} with a shape that is none: {shape}")
+            raise self.refuse(f"has the tensor {name!r} with the invalid shape {shape}")
         return name, StoredTensor("", kind[0], shape, offset)
 
 
 def _translate(name: str) -> str:
-    """Returns Hugging Face's name of a tensor; an unknown name is unchanged, and then unused."""
+    """Returns Hugging Face's name of a tensor; unknown names stay unchanged."""
     parts = name.split(".")
     prefix = ""
     if parts[0] == "blk" and len(parts) == 4:
@@ -294,7 +294,7 @@ def _translate(name: str) -> str:
 def _config(
     metadata: Mapping[str, Any], tensors: Mapping[str, StoredTensor], reader: _Reader
 ) -> dict[str, Any]:
-    """Returns the config of Hugging Face that metadata describe; unknown keys are refused."""
+    """Returns the Hugging Face config for the metadata of a file; unknown keys are refused."""
     kind = metadata.get("general.architecture")
     if kind not in ARCHITECTURES:
         known = ", ".join(ARCHITECTURES)

@@ -1,4 +1,4 @@
-"""Tokenizers of GGUF files, as the `tokenizer.json` that Hugging Face stores for them."""
+"""Conversion of the tokenizer of a GGUF file to Hugging Face's `tokenizer.json`."""
 
 import json
 import pathlib

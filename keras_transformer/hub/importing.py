@@ -1,4 +1,4 @@
-"""Pretrained models as trained models of this package: loaded, or stored as a run directory."""
+"""Pretrained models as trained models of this package, in memory or as a run directory."""
 
 import json
 import os
@@ -31,10 +31,10 @@ def load_pretrained(
     target_language: str | None = None,
     dtype: Any = None,
 ) -> TextModel:
-    """Returns a pretrained model, as Hugging Face stores it, from strings to strings.
+    """Returns a pretrained model from a Hugging Face directory, with methods that take texts.
 
-    Only `safetensors` and JSON are read, and nothing is downloaded. A directory that this package
-    cannot represent exactly is refused with the name of the key or tensor.
+    Only `safetensors` and JSON are read, and nothing is downloaded. If this package cannot
+    represent a model exactly, an error names the key or tensor.
 
     Args:
         directory: Directory with `config.json`, `model.safetensors` and the tokenizer's files; or a
@@ -65,14 +65,15 @@ def import_model(
 ) -> pathlib.Path:
     """Writes a pretrained model as a run directory, and returns its path.
 
-    All commands take the run directory as that of a training: `translate`, `evaluate`, `export` and
-    the others. It appears when it is complete.
+    All commands, such as `translate`, `evaluate` and `export`, accept the run directory as they
+    accept one from training. It is created only when it is complete.
 
     Args:
         directory: Directory of the checkpoint, or a GGUF file.
         to: Run directory, which must not exist.
-        source_language: See `load_pretrained`.
-        target_language: See `load_pretrained`.
+        source_language: Code of the source's language, such as "eng_Latn", for a multilingual
+            model. Default: that of the files.
+        target_language: Code of the target's language. Default: that of the files.
 
     Example:
 
@@ -104,8 +105,9 @@ def read_pretrained(
 
     Args:
         checkpoint: The `Checkpoint`.
-        source_language: See `load_pretrained`.
-        target_language: See `load_pretrained`.
+        source_language: Code of the source's language, such as "eng_Latn", for a multilingual
+            model. Default: that of the files.
+        target_language: Code of the target's language. Default: that of the files.
         dtype: Dtype policy of the model. Default: Keras' global one.
     """
     config = checkpoint.config

@@ -38,7 +38,7 @@ GENERATION_KEYS = frozenset(
         *("forced_decoder_ids", "renormalize_logits", "output_scores"),
     }
 )
-# Keys with the only value that does what our models do.
+# Keys whose other values are not supported.
 _FIXED: dict[str, tuple[Any, ...]] = {
     "add_cross_attention": (False,),
     "cross_attention_hidden_size": (None,),
@@ -99,12 +99,12 @@ class ConfigReader:
         return choices[value]
 
     def expect(self, key: str, *allowed: Any) -> None:
-        """Raises a `UserError` if the key is there with another value than those allowed."""
+        """Raises a `UserError` if the key has a value other than those allowed."""
         if key in self._values and not any(_equal(self.get(key), each) for each in allowed):
             raise self.refuse(key, " or ".join(map(_as_json, allowed)))
 
     def ignore(self, *keys: str) -> None:
-        """Marks keys as read that change nothing in this family."""
+        """Marks keys that have no effect in this family as read."""
         self._unread.difference_update(keys)
 
     def refuse(self, key: str, expected: str) -> UserError:
@@ -141,8 +141,8 @@ class WeightLoader:
     Args:
         checkpoint: The `Checkpoint`.
         model: The model, whose weights are all to be assigned.
-        prefixes: Beginnings that names of tensors may have, such as "model."; the first one that
-            fits is added to each name. Default: none.
+        prefixes: Prefixes that names of tensors may have, such as "model."; the first one that
+            matches is added to each name. Default: none.
     """
 
     def __init__(
@@ -249,19 +249,19 @@ class WeightLoader:
         found, expected = self.read(name), keras.ops.convert_to_numpy(values)
         if found.shape != expected.shape or not np.allclose(found, expected, 0, tolerance):
             raise UserError(
-                f"the tensor {stored!r} is not what the config says: it must equal others that it "
-                "is tied to, or that are computed.",
+                f"the tensor {stored!r} contradicts the config: it must equal the tensor that it "
+                "is tied to, or the values that the config implies.",
                 where=self._checkpoint.directory,
             )
 
     def skip(self, *names: str) -> None:
-        """Marks tensors as used that our models do not need, if they are stored."""
+        """Marks tensors that our models do not need as used, if they are stored."""
         for name in names:
             stored = self.find(name)
             self._unused.discard(stored or "")
 
     def skip_matching(self, is_harmless: Callable[[str], bool]) -> None:
-        """Marks all tensors as used whose stored name satisfies a condition."""
+        """Marks all tensors whose stored name satisfies a condition as used."""
         self._unused = {name for name in self._unused if not is_harmless(name)}
 
     def finish(self, family: str) -> None:
@@ -271,7 +271,7 @@ class WeightLoader:
             raise UserError(
                 f"has tensors that the family {family!r} does not use: {unused_of(self._unused)}.",
                 where=where,
-                fix="The checkpoint is of another model than its config says.",
+                fix="The tensors belong to a different model than the config.",
             )
         if self._missing:
             names = unused_of(weight.path for weight in self._missing.values())
@@ -283,7 +283,7 @@ class WeightLoader:
             raise UserError(
                 f"has no tensor {name!r}.",
                 where=self._checkpoint.directory,
-                fix="The checkpoint is of another model than its config says, or incomplete.",
+                fix="The tensors belong to a different model than the config, or are incomplete.",
             )
         return stored
 

@@ -16,7 +16,7 @@ _KEYS = {"linear": {"factor": "factor"}, "llama3": _LLAMA3}
 
 
 def rotary_options(config: ConfigReader, key_dim: int) -> dict[str, Any]:
-    """Returns the options of "rotary" for a config; a scaling that is not known is refused.
+    """Returns the options of "rotary" for a config; unknown scalings are refused.
 
     Args:
         config: The `ConfigReader`. transformers 5 writes `rope_parameters`; earlier versions wrote

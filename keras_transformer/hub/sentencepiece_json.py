@@ -13,7 +13,7 @@ from keras_transformer.text.byte_pair_model import check_merges, merge_scores, m
 from keras_transformer.text.sentencepiece_pieces import parse_model
 
 SPACE = "▁"
-# White space that the library's usual table of replacements leaves as it is, and all of it.
+# White space that SentencePiece's default normalization keeps, and all white space.
 _NEXT_LINE = "\x85"
 _WHITE_SPACE = "\t\n\x0b\x0c\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(
     map(chr, range(0x2000, 0x200B))
@@ -67,7 +67,7 @@ def _unknown_token(parts: JsonParts) -> str | None:
     if parts.model.get("type") != "Unigram":
         token = parts.model.get("unk_token")
         if token is not None and not isinstance(token, str):
-            raise parts.refuse("has an 'unk_token' that is no text.")
+            raise parts.refuse("has an 'unk_token' that is not a string.")
         return token
     number, pieces = parts.model.get("unk_id"), _unigram_pieces(parts)
     if number is None:
@@ -84,7 +84,7 @@ def _unigram_pieces(parts: JsonParts) -> list[tuple[str, float]]:
         piece, score = each if isinstance(each, list) and len(each) == 2 else (None, None)
         is_number = type(score) in (int, float) and math.isfinite(score or 0)
         if not isinstance(piece, str) or score is None or not is_number:
-            raise parts.refuse("has a vocabulary that is no list of pieces and scores.")
+            raise parts.refuse("has a vocabulary that is not a list of pieces and scores.")
         pieces.append((piece, float(score)))
     return pieces
 
@@ -115,7 +115,7 @@ def _byte_pair_scores(parts: JsonParts) -> dict[str, float]:
     ranks: dict[tuple[str, str], int] = {}
     for rank, (left, right) in enumerate(merges):
         if not {left, right, left + right} <= numbers.keys():
-            raise parts.refuse(f"has a merge of {left!r} and {right!r}, which is not of tokens.")
+            raise parts.refuse(f"has a merge of {left!r} and {right!r} with an unknown token.")
         ranks.setdefault((left, right), rank)
     scores = merge_scores(ranks)
     fallback = {f"<0x{byte:02X}>" for byte in range(256)}

@@ -62,7 +62,7 @@ class AddedToken:
 
 
 def is_markup(token: str) -> bool:
-    """Returns whether an added token is markup such as "<tool_call>", which no text is split into.
+    """Returns whether an added token is markup such as "<tool_call>", which no text yields.
 
     >>> is_markup("<tool_call>"), is_markup("word")
     (True, False)
@@ -73,7 +73,7 @@ def is_markup(token: str) -> bool:
 class TokenizerFiles:
     """Files of a tokenizer in a directory of a checkpoint.
 
-    Settings that are read must be accounted for: `finish` refuses those that nobody asked for.
+    Every setting must be read or be known to be harmless: `finish` refuses the others.
 
     Args:
         directory: Directory of the checkpoint.
@@ -126,7 +126,7 @@ class TokenizerFiles:
         return content
 
     def vocabulary(self, content: Any, name: str) -> dict[str, int]:
-        """Returns a vocabulary, from tokens to ids, if each id occurs once and none is huge."""
+        """Returns a vocabulary, from tokens to ids, whose ids must be unique and not too large."""
         ids = list(content.values()) if isinstance(content, dict) else None
         if not ids or any(type(number) is not int or not 0 <= number < MAX_IDS for number in ids):
             raise self.refuse("must be an object from tokens to ids.", name)
@@ -206,7 +206,7 @@ class TokenizerFiles:
         if self._unread:
             names = ", ".join(map(repr, sorted(self._unread)[:5]))
             fix = "If they do not change the ids, remove them from a copy of the file."
-            raise self.refuse(f"has settings that are not known: {names}.", SETTINGS, fix)
+            raise self.refuse(f"has unknown settings: {names}.", SETTINGS, fix)
 
     def refuse(self, problem: str, name: str, fix: str | None = None) -> UserError:
         """Returns the error for a file that is not read."""

@@ -9,7 +9,7 @@ from keras_transformer.text.template import Template
 
 
 class JsonParts:
-    """Reader of the parts of a `tokenizer.json`, which refuses what it does not know.
+    """Reader of the parts of a `tokenizer.json`, which refuses unknown settings.
 
     Args:
         files: Files with a `tokenizer.json`.
@@ -35,7 +35,7 @@ class JsonParts:
         if part is None:
             return []
         if not isinstance(part, dict) or not isinstance(part.get("type"), str) or depth > 5:
-            raise self.refuse(f"has a {name!r} that is no object with a type.")
+            raise self.refuse(f"has a {name!r} that is not an object with a type.")
         if part["type"] != "Sequence":
             return [part]
         inner = next(

@@ -34,8 +34,8 @@ from keras_transformer.text.tokenizer_pair import TokenizerPair
 _START_WITH_PADDING = ("marian", "t5", "mt5", "umt5", "pegasus")
 _START_WITH_END = ("bart", "m2m_100", "mbart")
 _TRANSLATION = (*_START_WITH_PADDING, *_START_WITH_END)
-# Kinds that spell unknown characters in bytes. Their models of SentencePiece are preferred to a
-# `tokenizer.json`, which says less.
+# Kinds that spell unknown characters in bytes. Their SentencePiece models are preferred to a
+# `tokenizer.json`, which contains less information.
 _WITH_BYTES = ("Llama", "CodeLlama", "Gemma", "Mistral")
 # How each kind writes the code of a language, and the default of the source.
 _LANGUAGES = {
@@ -103,7 +103,7 @@ def _load(files: TokenizerFiles, source: str | None, target: str | None) -> Toke
     if parts is not None:
         raise parts.refuse(f"has a model of the type {kind!r}, which is not supported.")
     raise UserError(
-        "no tokenizer here that can be read.",
+        "no tokenizer here in a supported format.",
         fix=f"Give a directory with {', '.join(MARIAN_FILES)}; {' and '.join(BYTE_PAIR_FILES)}; or "
         f"one of tokenizer.json, {VOCABULARY}, {', '.join(MODEL_FILES)}.",
     )
@@ -204,7 +204,7 @@ def _bert(files: TokenizerFiles) -> TokenizerPair:
     controls = {number for number, token in enumerate(tokens) if token in special}
     for number, added in files.added.items():
         if not added.is_special:
-            problem = f"adds the token {added.content!r} to those of the text."
+            problem = f"adds the token {added.content!r} to ordinary text."
             raise files.refuse(problem, "tokenizer_config.json")
         controls.add(number)
     return TokenizerPair(
@@ -259,7 +259,7 @@ def find_special_ids(
     if end is None:
         raise UserError("no token ends a text: eos_token and sep_token are missing.")
     if not has_unknowns:
-        # No text needs the unknown token, so that it can fill the rows of a batch.
+        # No text needs the unknown token, so it can serve as padding.
         names = ((n, f"<unused {n}>") for n in range(len(tokens)) if n not in (unknown, end))
         unused = (n for n, name in names if tokens[n] == name)
         spare = unknown if unknown not in (None, end) else next(unused, len(tokens))
@@ -306,7 +306,7 @@ def find_templates(
     if form is None or kind == "Marian":  # Marian's settings are names, not tokens
         given_source = given_target = None
     if form is None and (source or target):
-        raise UserError(f"{kind or files.model_type} has no codes of languages.")
+        raise UserError(f"{kind or files.model_type} has no language codes.")
     end = (special_ids.end,)
     if form is None:
         if kind in _WITH_BYTES:
@@ -334,7 +334,7 @@ def find_templates(
     of_source, of_target = code(source), code(given_target if target is None else target)
     if kind == "Marian":
         if source is not None:
-            raise UserError("Marian models have one source language; give the target's alone.")
+            raise UserError("Marian models have one source language; give only the target.")
         return Template(of_target, end), Template((), end)
     if kind == "MBart":
         return Template((), (*end, *of_source)), Template((), end)

@@ -6,7 +6,7 @@ from keras_transformer.hub.tokenizer_files import SETTINGS, TokenizerFiles
 from keras_transformer.hub.tokenizer_json import JsonParts
 
 VOCABULARY = "vocab.txt"
-# Settings of `tokenizer_config.json`, and what `BertTokenizer` calls them.
+# Settings of `tokenizer_config.json`, and their names in `BertTokenizer`.
 _SETTINGS = {
     "do_lower_case": "lowercase",
     "strip_accents": "strip_accents",

@@ -17,7 +17,7 @@ Direction: TypeAlias = Literal["min", "max"]
 #: The registered text metrics by name, one instance each.
 TEXT_METRICS: dict[str, "TextMetric"] = {}
 
-# Metrics of training and validation, which are no text metrics.
+# Metrics of training and validation, which are not text metrics.
 _TOKEN_METRICS: dict[str, Direction] = {
     "loss": "min",
     "perplexity": "min",

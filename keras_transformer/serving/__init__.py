@@ -1,4 +1,4 @@
-"""Serving of exports: REST and gRPC with the contract of TensorFlow Serving.
+"""Serving of exports over REST and gRPC, compatible with TensorFlow Serving.
 
 The server needs the packages of the extra "serve": `pip install 'keras-transformer-tf[serve]'`; the
 client needs none of them.

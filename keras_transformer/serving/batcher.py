@@ -15,7 +15,7 @@ from keras_transformer.serving.metrics import Metrics
 from keras_transformer.serving.servable import Arrays, ServedSignature
 from keras_transformer.serving.workers import Loaded, Workers
 
-# Seconds between two looks for requests whose deadline has passed.
+# Seconds between checks for requests whose deadline has passed.
 _SWEEP = 0.1
 _MOST_SECONDS_TO_WAIT = 30
 
@@ -44,10 +44,10 @@ class _Queue:
 class Batcher:
     """Collects requests into batches while all workers are busy.
 
-    A request that finds a free worker runs at once, alone; there is no timer that it would wait
-    for. When a worker becomes free, it takes the requests that wait for the same signature as the
-    oldest one, up to `max_batch_rows`. Only signatures whose rows are independent are batched; a
-    larger request for one is split.
+    A request that finds a free worker runs at once, alone; it does not wait for a timer. When a
+    worker becomes free, it takes the requests that wait for the same signature as the oldest one,
+    up to `max_batch_rows`. Only signatures whose rows are independent are batched; a larger request
+    for one is split.
 
     Args:
         workers: the `Workers`.
@@ -82,7 +82,7 @@ class Batcher:
         inputs: Arrays,
         deadline: float = math.inf,
     ) -> Arrays:
-        """Returns the outputs of a request; raises a `RequestError` if there are none.
+        """Returns the outputs of a request; raises a `RequestError` if it fails.
 
         If the caller is cancelled while the request waits, the request is dropped.
 
@@ -91,13 +91,13 @@ class Batcher:
             loaded: the version.
             signature: one of its signatures.
             inputs: the inputs by name; they are checked.
-            deadline: time of `time.monotonic` after which no answer is wanted.
+            deadline: time of `time.monotonic` after which the request has failed.
         """
         rows = signature.rows(inputs)
         if self.waiting_rows and self.waiting_rows + rows > self.max_waiting_rows:
             raise RequestError(
                 Code.RESOURCE_EXHAUSTED,
-                f"{self.waiting_rows} rows wait already; at most {self.max_waiting_rows} may wait.",
+                f"{self.waiting_rows} rows are waiting; at most {self.max_waiting_rows} may wait.",
                 retry_after=self._seconds_to_wait(),
             )
         parts = [inputs]
@@ -131,7 +131,7 @@ class Batcher:
         finally:
             for entry in entries:
                 if not entry.answer.cancel() and not entry.answer.cancelled():
-                    entry.answer.exception()  # read, or asyncio reports it as forgotten
+                    entry.answer.exception()  # otherwise, asyncio logs that nobody retrieved it
                 self._unanswered.discard(entry)
 
     def forget(self, loaded: Loaded) -> None:
@@ -155,7 +155,7 @@ class Batcher:
         return min(waiting, key=lambda queue: queue.entries[0].arrived, default=None)
 
     def _take(self, queue: _Queue) -> list[_Entry]:
-        """Removes requests for a batch from a queue; those that nobody waits for are dropped."""
+        """Removes requests for a batch from a queue, and drops those that nobody waits for."""
         batch: list[_Entry] = []
         rows = 0
         now = time.monotonic()
@@ -230,7 +230,7 @@ class Batcher:
             self._sweeper = loop.call_later(_SWEEP, self._sweep)
 
     def _seconds_to_wait(self) -> int:
-        """Returns after how many seconds the present queue will probably be empty."""
+        """Returns the estimated number of seconds until the present queue is empty."""
         seconds = self.waiting_rows * self._seconds_a_row / self.workers.count
         return min(max(math.ceil(seconds), 1), _MOST_SECONDS_TO_WAIT)
 

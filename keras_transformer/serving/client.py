@@ -28,7 +28,7 @@ from keras_transformer.inference.text_methods import TextMethods
 from keras_transformer.inference.translation import Inputs, require_sampling_seed
 
 _MODEL = re.compile(r"(.*)(/v1/models/[^/:]+(?:/versions/\d+|/labels/[^/:]+)?)/?")
-# Statuses of a server that is busy at the moment; the request has not been computed.
+# Statuses of a busy server, which has not computed the request.
 _BUSY = (429, 503)
 # Bytes of texts of a request. Longer inputs become several requests; servers limit the body.
 _MOST_BYTES = 1 << 20
@@ -39,7 +39,7 @@ _DTYPES = {"DT_FLOAT": "float32", "DT_INT32": "int32"}
 
 
 class ServerError(RuntimeError):
-    """An answer of the server that is an error.
+    """An error that the server returned.
 
     Args:
         message: the server's text.
@@ -64,9 +64,9 @@ class ServerError(RuntimeError):
 class Client(TextMethods):
     """A model of a server, with the same methods as `keras_transformer.load(path)`.
 
-    It works with `keras-transformer serve` and with TensorFlow Serving, which does not tell the
+    It works with `keras-transformer serve` and with TensorFlow Serving, which does not report the
     kind of its models: a language model is then treated as a model with a source. Several threads
-    may use a client. Proxies of the environment are not used.
+    may use a client. Proxy settings of the environment are ignored.
 
     Args:
         url: address of the model, `http://HOST:PORT/v1/models/NAME`, or https; a version
@@ -74,8 +74,8 @@ class Client(TextMethods):
         api_key: the API key of the server. Default None.
         timeout: seconds without a byte from the server after which a request fails with
             `TimeoutError`. Default 60.
-        retries: number of further attempts after the status 429 or 503, which a busy server
-            answers, each after the time that its Retry-After asks for, at most a minute. Default 4.
+        retries: number of further attempts after status 429 or 503 from a busy server, each after
+            the time in its header Retry-After, but at most a minute. Default 4.
         tls: settings of TLS, for example with the server's own certificate authority. Default:
             those of `ssl.create_default_context()`.
 
@@ -142,11 +142,11 @@ class Client(TextMethods):
         return found
 
     def stream(self, text: str, *, temperature: float = 0.0, seed: int = 0) -> Iterator[str]:
-        """Returns an iterator of what the model has written so far, after each token.
+        """Returns an iterator over the text so far, with one item after each token.
 
-        Each text holds all of what is written, because a later token can change an earlier
-        character. The prompt of a language model is not part of it. To close the iterator stops the
-        model. Needs `keras-transformer serve`, and a model with the signature `next_tokens`.
+        Each item is the whole text so far, because a later token can change an earlier character.
+        The prompt of a language model is not included. Closing the iterator stops the generation.
+        Needs `keras-transformer serve`, and a model with the signature `next_tokens`.
 
         Args:
             text: the source text, or the prompt of a language model.
@@ -189,7 +189,7 @@ class Client(TextMethods):
         return {names[0]: answer} if len(names) == 1 else answer
 
     def _find_kind(self) -> str | None:
-        """Returns the kind of the model, if the server tells it."""
+        """Returns the kind of the model, if the server reports it."""
         name = urllib.parse.unquote(self._path.split("/")[3])
         try:
             models = self._ask("GET", f"{self._prefix}/models")["models"]
@@ -205,7 +205,7 @@ class Client(TextMethods):
     def _send(
         self, method: str, path: str, content: Any = None
     ) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
-        """Returns an answer that is no error, after further attempts if the server is busy."""
+        """Returns a successful answer, with retries if the server is busy."""
         body = None if content is None else json.dumps(content, ensure_ascii=False).encode()
         wait = _FIRST_WAIT
         attempt = 0
@@ -218,7 +218,7 @@ class Client(TextMethods):
             if error.status not in _BUSY or attempt == self.retries or asked > _LONGEST_WAIT:
                 raise error
             attempt += 1
-            # Clients that were refused at the same time must not come back at the same time.
+            # Clients that were refused at the same time must not retry at the same time.
             time.sleep(max(asked, wait) * random.uniform(1.0, 1.25))
             wait *= 2
 
@@ -317,7 +317,7 @@ def _error(response: http.client.HTTPResponse, answer: bytes) -> ServerError:
 def _parts(inputs: Inputs) -> Iterator[Inputs]:
     """Yields parts of the rows of a request that are no longer than servers accept.
 
-    Inputs with a number, as those of `sample`, are one part: their answers depend on the row.
+    Inputs with a scalar, such as those of `sample`, are not split: answers depend on the row.
     """
     lists = {name: value for name, value in inputs.items() if isinstance(value, list)}
     if len(lists) < len(inputs):
@@ -348,7 +348,7 @@ def _array(value: Any, spec: Mapping[str, Any]) -> np.ndarray:
 
 
 def _joined(arrays: list[np.ndarray], spec: Mapping[str, Any]) -> np.ndarray:
-    """Returns the rows of several answers, of no more than their specified number of axes.
+    """Returns the joined rows of several answers, each with the specified number of axes.
 
     Answers of `attention` have axes of other sizes, which are padded with "" or 0 as in one answer.
     """

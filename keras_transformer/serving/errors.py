@@ -48,7 +48,7 @@ HTTP_STATUSES: dict[Code, int] = {
 
 
 class RequestError(Exception):
-    """A request that is answered with an error.
+    """An error with which a request is answered.
 
     Args:
         code: the canonical status code.

@@ -26,7 +26,7 @@ LOG = logging.getLogger("keras_transformer.serving")
 _HEALTH = "grpc.health.v1.Health"
 # Values of the health protocol's `ServingStatus`.
 _SERVING, _NOT_SERVING, _SERVICE_UNKNOWN = 1, 2, 3
-# Seconds between two looks for a change of health.
+# Seconds between checks for a change of health.
 _WATCH = 1.0
 
 _CODES = {code.value[0]: code for code in grpc.StatusCode}
@@ -168,7 +168,7 @@ class HealthService:
     A request has the bytes of a `StringValue`, and an answer those of a `UInt32Value`.
 
     Args:
-        is_healthy: returns whether a service is healthy, "" for all; None if there is no such one.
+        is_healthy: returns whether a service is healthy, "" for all; None if it is unknown.
     """
 
     def __init__(self, is_healthy: Callable[[str], bool | None]) -> None:
@@ -234,7 +234,7 @@ def make_grpc_server(
     settings: ServerSettings,
     is_healthy: Callable[[str], bool | None],
 ) -> tuple[grpc.aio.Server, int]:
-    """Returns a server that is not started, and its port; a port in use is a `UserError`.
+    """Returns a server, not yet started, and its port; a port in use is a `UserError`.
 
     Args:
         manager: the `ModelManager`.
@@ -267,7 +267,7 @@ def make_grpc_server(
     except RuntimeError:
         port = 0
     if not port:
-        fix = "Choose another --grpc-port, or end the other server."
+        fix = "Choose another --grpc-port, or stop the other server."
         raise UserError("gRPC cannot listen.", where=address, fix=fix)
     return server, port
 

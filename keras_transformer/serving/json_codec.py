@@ -19,7 +19,7 @@ import rapidjson
 from keras_transformer.serving.errors import Code, RequestError, invalid
 from keras_transformer.serving.servable import Arrays, ServedSignature, TensorSpec
 
-#: Text outputs whose name ends so are always written as {"b64": ...}.
+#: Text outputs whose name has this suffix are always written as {"b64": ...}.
 BYTES_SUFFIX = "_bytes"
 
 _SHOWN = 256
@@ -43,7 +43,7 @@ class PredictRequest(NamedTuple):
 
 
 def parse_object(body: bytes) -> dict[str, Any]:
-    """Returns the JSON object of a body; a `RequestError` if it is none."""
+    """Returns the JSON object of a body; raises a `RequestError` if the body is not one."""
     if not body:
         raise invalid("JSON Parse error: The document is empty")
     try:

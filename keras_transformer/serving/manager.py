@@ -43,7 +43,7 @@ class Version:
         manifest: its manifest, while it is available.
         in_flight: number of requests that use it.
         fingerprint: the files that were there when it was loaded.
-        idle: set when no request uses it any more.
+        idle: event that is set when the last request that uses the version ends.
         files: context of the checked copy of its files.
     """
 
@@ -87,12 +87,12 @@ class Model:
 
 
 class ModelManager:
-    """Serves the versions of models, and follows changes of their directories.
+    """Serves the versions of models, and watches their directories for changes.
 
     A new version is verified (`checked_copy`), loaded and warmed up while the old one answers. Then
     requests go to the new one, and the old one is unloaded after its last answer. A version that
-    cannot be loaded replaces nothing; its status has the error, and it is tried again when its
-    files change.
+    cannot be loaded replaces nothing; its status contains the error, and loading is retried when
+    its files change.
 
     Args:
         sources: the models.
@@ -192,23 +192,23 @@ class ModelManager:
                 await version.files.aclose()
 
     async def watch(self, seconds: float) -> None:
-        """Follows changes of the directories until it is cancelled.
+        """Watches the directories for changes until it is cancelled.
 
         Args:
-            seconds: time between two looks; 0 to look once.
+            seconds: time between checks; 0 to check once.
         """
         while True:
             for model in self.models.values():
                 try:
                     await self.update(model)
-                except Exception:  # the next look may succeed
-                    LOG.exception("looking for versions of %s failed", model.source.name)
+                except Exception:  # the next check may succeed
+                    LOG.exception("checking for versions of %s failed", model.source.name)
             if not seconds:
                 return
             await asyncio.sleep(seconds)
 
     async def update(self, model: Model) -> None:
-        """Loads new versions of a model, and unloads those that are not wanted any more."""
+        """Loads new versions of a model, and unloads those that should no longer be served."""
         found = await asyncio.to_thread(self._found_versions, model.source)
         if found is None:  # the directory is missing at the moment: nothing changes
             return
@@ -221,7 +221,7 @@ class ModelManager:
             ]
             if not missing:
                 break
-            # If this version cannot be loaded, the next lower one is wanted in its place.
+            # If this version cannot be loaded, the next lower one is served in its place.
             number = missing[0]
             version = model.versions.get(number)
             if version and version.error and version.fingerprint == found[number][1]:
@@ -284,7 +284,7 @@ class ModelManager:
         LOG.info("%s version %d is available", version.model, number)
 
     def _retire(self, version: Version) -> None:
-        """Unloads a version after its last answer; new requests do not find it any more."""
+        """Unloads a version after its last answer; new requests no longer find it."""
         version.state = "UNLOADING"
         task = asyncio.get_running_loop().create_task(self._unload(version))
         self._unloading.add(task)
@@ -306,7 +306,7 @@ class ModelManager:
 
 
 async def _leave(context: contextlib.AbstractContextManager[object]) -> None:
-    """Ends a context, in a thread as it accesses files."""
+    """Exits a context, in a thread because this accesses files."""
     await asyncio.to_thread(context.__exit__, None, None, None)
 
 

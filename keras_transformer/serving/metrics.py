@@ -48,7 +48,7 @@ class Gauge:
 
     Args:
         name: name of the metric.
-        text: what it is.
+        text: description of the value.
         read: returns labels and values.
         labels: names of the labels.
     """
@@ -74,7 +74,7 @@ class Histogram:
         name: name of the metric.
         text: what it measures.
         labels: names of the labels.
-        limits: upper limits of the buckets.
+        limits: upper bounds of the buckets.
         scale: factor from the observed unit to that of the metric. Default 1.
     """
 
@@ -177,7 +177,7 @@ class Metrics:
         ]
         self.add_gauge(
             f"{own}internal_errors",
-            "The number of failures that are no fault of a request.",
+            "The number of failures that were not caused by a request.",
             lambda: [((), self.internal_errors)],
         )
 

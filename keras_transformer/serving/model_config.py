@@ -53,7 +53,7 @@ def find_models(directory: str | os.PathLike[str], name: str | None = None) -> l
     """
     path = pathlib.Path(os.path.abspath(directory))
     if not path.is_dir():
-        resolve_version(directory)  # says what it is instead
+        resolve_version(directory)  # raises an error that describes it
     if (path / SAVED_MODEL).exists():
         if not path.name.isascii() or not path.name.isdecimal():
             problem = "is an export, but its name is not a version number."

@@ -194,7 +194,7 @@ class RestApp:
             raise RequestError(Code.NOT_FOUND, f"There is nothing at {path[:200]}.")
         if request.method not in ("GET", "HEAD"):
             status = http.HTTPStatus.METHOD_NOT_ALLOWED
-            message = f"{path} answers GET only."
+            message = f"{path} supports only GET."
             raise RequestError(Code.UNIMPLEMENTED, message, http_status=status)
         return await handler(exchange)
 
@@ -230,7 +230,7 @@ class RestApp:
         return _json(status_json(self.manager.statuses(spec.name, version, label)))
 
     def _count(self, exchange: Exchange, spec: ModelSpec, status: str) -> None:
-        # The names of models that are not served come from requests: there is no end of them.
+        # The names of models that are not served come from requests: their number is unlimited.
         model = spec.name if spec.name in self.manager.models else ""
         seconds = time.monotonic() - exchange.started
         rows = exchange.notes.get("rows", 0)
@@ -302,7 +302,7 @@ class RestApp:
             if len(body) > limit:
                 raise too_large
             if not decompressor.eof:
-                raise invalid("The gzip data of the body end early.")
+                raise invalid("The gzip data of the body ends early.")
         return body
 
     async def _health(self, exchange: Exchange) -> Response:
@@ -362,11 +362,11 @@ class RestApp:
             self.access_log.flush()
         except (OSError, ValueError):
             self.access_log = None
-            LOG.error("The access log cannot be written; it ends here.")
+            LOG.error("The access log cannot be written; logging stops.")
 
 
 def is_key(sent: str, key: bytes) -> bool:
-    """Returns whether a key is the right one, in a time that does not depend on the difference."""
+    """Returns whether a key is correct, compared in constant time."""
     return hmac.compare_digest(sent.encode("utf-8", "surrogateescape"), key)
 
 

@@ -61,14 +61,14 @@ class Server:
         self.app: RestApp
 
     async def serve(self) -> None:
-        """Serves until SIGTERM, Ctrl-C or `stop`; then answers what has been asked, and returns."""
+        """Serves until SIGTERM, Ctrl-C or `stop`; then finishes open requests, and returns."""
         loop = asyncio.get_running_loop()
         for number in _SIGNALS:
             with contextlib.suppress(ValueError, NotImplementedError):  # not in the main thread
                 loop.add_signal_handler(number, self.stop)
         async with self.running():
             await self.stopping.wait()
-            LOG.info("stopping: the requests that are being answered get their answers")
+            LOG.info("stopping after the open requests have been answered")
 
     def stop(self) -> None:
         """Makes `serve` drain and return."""
@@ -76,7 +76,7 @@ class Server:
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator["Server"]:
-        """Context in which the server answers requests; its end drains them."""
+        """Context in which the server answers requests; on exit, open requests are finished."""
         settings = self.settings
         listener = _listen(settings.host, settings.port)
         self.port = listener.getsockname()[1]
@@ -181,7 +181,7 @@ class Server:
             LOG.info("gRPC: %s:%d", host, self.grpc_port)
         is_local = self.settings.host in ("127.0.0.1", "::1", "localhost")
         if not is_local and self.settings.api_key is None:
-            LOG.warning("Whoever reaches %s can use the models: there is no API key.", host)
+            LOG.warning("Anybody who can reach %s can use the models: no API key is set.", host)
 
 
 def run_server(server: Server) -> None:
@@ -201,7 +201,7 @@ def _listen(host: str, port: int) -> socket.socket:
         listener.bind((host, port))
     except OSError as error:
         listener.close()
-        fix = "Choose another --port, or --host, or end the other server."
+        fix = "Choose another --port or --host, or stop the other server."
         raise UserError(
             f"cannot listen: {error.strerror}.", where=f"{host}:{port}", fix=fix
         ) from error

@@ -15,19 +15,19 @@ from keras_transformer.serving.workers import KINDS
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RequestLimits:
-    """Limits that bound what a request can cost.
+    """Limits on the resources that requests can use.
 
     Args:
         body_bytes: largest body of a request, also after decompression. Default 4 MiB.
-        rows: most rows of a request. Default 4096.
-        text_bytes: longest text of a request. Default 1 MiB; models cut texts sooner.
+        rows: maximum number of rows of a request. Default 4096.
+        text_bytes: longest text of a request. Default 1 MiB; models truncate texts earlier.
         seconds: time until a request is answered with DEADLINE_EXCEEDED. Default 30.
         header_seconds: time for sending the head of a request. Default 10.
         body_seconds: time for sending its body. Default 30.
         write_seconds: time for receiving the answer. Default 30.
-        connections: most connections at a time. Default 1000.
+        connections: maximum number of concurrent connections. Default 1000.
         stream_seconds: time until a stream ends with DEADLINE_EXCEEDED. Default 300.
-        streams: most streams at a time. Default 64.
+        streams: maximum number of concurrent streams. Default 64.
     """
 
     body_bytes: int = 4 << 20
@@ -56,12 +56,12 @@ class ServerSettings:
         host: address to listen on. Default "127.0.0.1", which other machines cannot reach.
         port: port of REST; 0 for any free one. Default 8501.
         grpc_port: port of gRPC; 0 for any free one, None for no gRPC. Default 8500.
-        workers: number of batches that are computed at a time, each in one thread. Default: the
+        workers: number of batches that are computed concurrently, each in one thread. Default: the
             number of cores.
         worker_kind: "threads" or "processes". Default "threads".
         max_batch_rows: largest number of rows of a batch. Default 64.
         max_waiting_rows: number of rows that may wait. Default 4096.
-        poll_seconds: time between two looks for new versions; 0 to look once. Default 1.
+        poll_seconds: time between checks for new versions; 0 to check once. Default 1.
         drain_seconds: time for the requests that are being answered when the server stops. Default
             30.
         limits: the `RequestLimits`.

@@ -23,7 +23,7 @@ from keras_transformer.serving.servable import Arrays, ServedSignature
 SIGNATURE = "next_tokens"
 
 _KEYS = ("text", "temperature", "seed")
-# What is left of a character whose other bytes are in tokens that are not written yet.
+# Replacement for an incomplete character, whose other bytes are in later tokens.
 _INCOMPLETE = "\ufffd"
 
 
@@ -43,7 +43,7 @@ class Streams:
     ```
 
     Args:
-        app: the `RestApp`, whose limits hold.
+        app: the `RestApp`, whose limits apply.
     """
 
     def __init__(self, app: RestApp) -> None:
@@ -94,7 +94,7 @@ class Streams:
 
 
 class _EventResponse(StreamingResponse):
-    """A response of events; calls a function at its end, whatever ends it."""
+    """A response of events that calls a function when it ends for any reason."""
 
     def __init__(self, events: AsyncIterator[bytes], end: Callable[[], None]) -> None:
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}

@@ -1,8 +1,8 @@
 """The web page at /: its files, and the headers that keep it from loading or running anything else.
 
 The page is plain HTML, CSS and JavaScript in `page/`. It asks the server for `/models`, and sends
-requests as any other client. Its policy forbids scripts and styles inside the HTML, so that a text
-of a model that reached the page as HTML could not run.
+requests as any other client. Its policy forbids scripts and styles inside the HTML, so that model
+output that reached the page as HTML could not run.
 """
 
 import pathlib

@@ -78,7 +78,7 @@ class ThreadWorkers(Workers):
         super().__init__(count)
         pool = concurrent.futures.ThreadPoolExecutor
         self._pool = pool(count, thread_name_prefix="worker")
-        # Models are loaded in a thread of their own, so that the workers answer meanwhile.
+        # Models are loaded in a separate thread, so that the workers keep answering.
         self._loader = pool(1, thread_name_prefix="loader")
         self._servables: dict[int, Servable] = {}
 
@@ -140,7 +140,7 @@ class ProcessWorkers(Workers):
         loop = asyncio.get_running_loop()
         signatures, signature_defs = {}, {}
         try:
-            # One after the other, so that the others answer meanwhile.
+            # One at a time, so that the other workers keep answering.
             for pool in self._pools:
                 signatures, signature_defs = await loop.run_in_executor(
                     pool, _load_in_process, key, directory

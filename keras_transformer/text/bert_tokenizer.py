@@ -51,7 +51,7 @@ class BertTokenizer(PretrainedTokenizer, registered_name="bert"):
         tokens: Token of each id, those inside a word with "##".
         special_ids: Special ids of the checkpoint.
         template: Ids around each text, such as `[CLS] … [SEP]`.
-        controls: Further ids that no text is split into, such as `[MASK]`.
+        controls: Further ids that tokenization never produces, such as `[MASK]`.
         lowercase: Whether letters are lower-cased. Default True.
         strip_accents: Whether accents are removed. Default: as `lowercase`.
         splits_chinese: Whether each Chinese character is a word. Default True.

@@ -1,4 +1,4 @@
-"""Byte-level BPE vocabularies as SentencePiece models, whose operation merges pairs fast.
+"""Byte-level BPE vocabularies as SentencePiece models, for the fast operation of SentencePiece.
 
 A vocabulary has tokens of bytes and merges of two tokens in the order in which they apply. The
 operation of SentencePiece merges the two neighbors whose joined piece has the highest score, on
@@ -59,7 +59,7 @@ def byte_pair_model(
         tokens: Token of each id, in GPT-2's alphabet of bytes.
         merges: Pairs of tokens, the first to be merged first.
         without_text: Ids without a text, such as those of special tokens.
-        only_joined: Ids with a text that no text is split into. Default: none.
+        only_joined: Ids with a text that tokenization never produces. Default: none.
     """
     from sentencepiece import sentencepiece_model_pb2
 
@@ -103,7 +103,7 @@ def _ranks(merges: Sequence[tuple[str, str]], numbers: frozenset[bytes]) -> _Ran
     for rank, (left, right) in enumerate(merges):
         pair = token_bytes(left), token_bytes(right)
         if not pair[0] or not pair[1] or not {*pair, pair[0] + pair[1]} <= numbers:
-            problem = f"the merge of {left!r} and {right!r} is not one of tokens of the vocabulary."
+            problem = f"the merge of {left!r} and {right!r} uses an unknown token."
             raise UserError(problem)
         ranks.setdefault((pair[0], pair[1]), rank)
     return ranks

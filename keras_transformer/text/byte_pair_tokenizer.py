@@ -30,7 +30,7 @@ _LLAMA3 = (
 _CUT = b"\xff"
 _CUT_BEFORE_LAST = rf"([{_SPACE}])([{_SPACE}][^{_SPACE}])"
 _CUT_BEFORE_LAST_IN_LINE = rf"([{_SPACE}])([\t\x0b\x0c\x{{85}}\pZ][^{_SPACE}])"
-#: For each way to split a text into words, its pattern, and that before which words are cut.
+#: For each way to split texts: the pattern of words, and the pattern before which words are cut.
 PATTERNS: dict[str, tuple[str, str]] = {
     "gpt2": (_GPT2, _CUT_BEFORE_LAST),
     "gpt2_digits": (

@@ -23,8 +23,8 @@ class PretrainedTokenizer(Tokenizer):
     """Base of the tokenizers of pretrained models, whose ids are those of the checkpoint.
 
     Ids without text, such as the code of a language or `[MASK]`, are left out by `detokenize`, like
-    the special ids. They are never found in a text: a text that contains "[MASK]" or "</s>" has the
-    tokens of these characters. A generated unknown id is left out, too.
+    the special ids. They are never found in a text: "[MASK]" or "</s>" in a text is tokenized like
+    any other characters. A generated unknown id is left out, too.
 
     Args:
         tokens: Label of each id.

@@ -26,8 +26,8 @@ class PretrainedSentencePieceTokenizer(
     """Tokenizer with a SentencePiece model of a pretrained model, such as Marian, NLLB or T5.
 
     The model normalizes texts as it did when the checkpoint was trained, so `detokenize` may return
-    another text than the one that was tokenized. `keras_transformer.hub.load_tokenizers` makes this
-    tokenizer from the files of a checkpoint.
+    a text that differs from the one that was tokenized. `keras_transformer.hub.load_tokenizer`
+    makes this tokenizer from the files of a checkpoint.
 
     Args:
         model: Bytes of a model, arranged by `arrange_pieces`: the piece n has the id n.

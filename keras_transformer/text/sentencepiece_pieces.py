@@ -1,4 +1,4 @@
-"""SentencePiece models of any maker: their check, and their pieces in the order of other ids.
+"""SentencePiece models of any origin: safety checks, and reordering of pieces by other ids.
 
 A model is arranged once, when a checkpoint is imported: afterwards its piece n has the id n of the
 checkpoint, and no table from pieces to ids is needed.
@@ -18,8 +18,8 @@ from keras_transformer.text.sentencepiece_model import (
     MAX_PIECES,
 )
 
-#: Beginnings of the names of ids that no text is split into: without a text, and with one. Names
-#: with a space are no pieces, in which a space is "▁".
+#: Prefixes of the names of ids that tokenization never produces: without a text, and with one.
+#: They contain a space, so that no text matches them: pieces write a space as "▁".
 CONTROL, ONLY_JOINED = "control ", "joined "
 
 _PARTS = {"pieces", "trainer_spec", "normalizer_spec"}
@@ -53,7 +53,7 @@ def parse_model(content: bytes) -> Any:
 
 
 def find_unsafe_part(content: bytes) -> str | None:
-    """Returns why C++ code cannot read a model of any maker safely, or None if it can."""
+    """Returns why C++ code cannot safely read a model of any origin, or None if it can."""
     from google.protobuf.message import DecodeError
 
     if len(content) > MAX_BYTES:
@@ -61,7 +61,7 @@ def find_unsafe_part(content: bytes) -> str | None:
     try:
         model = _pb2().ModelProto.FromString(content)
     except DecodeError:
-        return "no complete protocol buffer"
+        return "not a complete protocol buffer"
     except UnicodeDecodeError:
         return "a text in it is not UTF-8"
     trainer = model.trainer_spec
@@ -82,7 +82,7 @@ def _find_wrong_piece(model: Any) -> str | None:
     if len(names) != len(pieces):
         return "a piece occurs twice"
     if "" in names or max(map(len, names)) > MAX_PIECE_CHARACTERS:
-        return f"a piece that has not 1 to {MAX_PIECE_CHARACTERS:,} characters"
+        return f"a piece does not have 1 to {MAX_PIECE_CHARACTERS:,} characters"
     is_unigram = model.trainer_spec.model_type == model.trainer_spec.UNIGRAM
     if is_unigram and any("\0" in name for name in names):
         return "a piece with U+0000"
@@ -135,7 +135,7 @@ def arrange_pieces(
 ) -> bytes:
     """Returns a model whose piece n is `tokens[n]`, and which finds the same pieces in a text.
 
-    Pieces that are no tokens follow after the tokens, because they take part in the search.
+    Other pieces follow after the tokens, because they take part in the search.
 
     Args:
         model: The model, from `parse_model`.

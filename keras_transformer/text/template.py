@@ -1,4 +1,4 @@
-"""Special ids around a text, as a model reads it. Imports no TensorFlow."""
+"""Special ids that a model expects around a text. Imports no TensorFlow."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -11,8 +11,8 @@ from keras_transformer._utils.checks import require_integer
 class Template:
     """Ids before and after those of a text, such as `[CLS] … [SEP]` or `eng_Latn … </s>`.
 
-    Of a source, the model reads prefix, text and suffix. Of a target, the model starts with the
-    start id; then the prefix is forced, such as the code of the target language.
+    For a source, the model reads prefix, text and suffix. For a target, generation begins with the
+    start id; then the prefix, such as the code of the target language, is forced.
 
     Args:
         prefix: Ids before the text. Default: none.

@@ -188,7 +188,7 @@ class RunDirectory:
         RunManifest.read(self.path).check()
 
     def seal(self) -> None:
-        """Writes the manifest anew, with the sums that the files of the run have now."""
+        """Rewrites the manifest with the current checksums of the files of the run."""
         names = (RUN_RECIPE, ENVIRONMENT, CORPORA, TOKENIZERS, RESULT)
         if self.result.exists():  # an unfinished training appends to its metrics
             names += (METRICS,)

@@ -61,7 +61,7 @@ def test_signature_is_ed25519_as_in_rfc_8032(tmp_path):
     (tmp_path / "key.pem").write_bytes(public_pem(bytes.fromhex(public)))
     (tmp_path / "sig").write_bytes(bytes.fromhex(signature))
     require_signature(tmp_path, b"\x72", "sig", tmp_path / "key.pem")
-    with pytest.raises(UserError, match="does not fit"):
+    with pytest.raises(UserError, match="does not match"):
         require_signature(tmp_path, b"\x73", "sig", tmp_path / "key.pem")
 
 
@@ -99,7 +99,7 @@ def test_export_that_was_changed_and_sealed_is_refused_by_its_signature(signed_e
     (signed_export / SIGNATURE).write_bytes(signature)
     check_files(signed_export, read_manifest(signed_export))
     for use in (load, verify_export):
-        with pytest.raises(UserError, match=r"manifest\.sig: .* does not fit"):
+        with pytest.raises(UserError, match=r"manifest\.sig: .* does not match"):
             use(signed_export, keys[1])
 
 
@@ -111,7 +111,7 @@ def test_every_flipped_bit_in_signature_or_manifest_is_found(signed_export, keys
         damaged = bytearray(content)
         damaged[place] ^= 1 << place % 8
         path.write_bytes(damaged)
-        with pytest.raises(UserError, match="does not fit"):
+        with pytest.raises(UserError, match="does not match"):
             read_manifest(signed_export, keys[1])
 
 
@@ -125,7 +125,7 @@ def test_signature_of_a_wrong_size_is_refused(signed_export, keys, size):
 def test_signature_of_another_export_is_refused(signed_export, other_export, keys, tmp_path):
     other = shutil.copytree(other_export, tmp_path / "other")
     shutil.copy(signed_export / SIGNATURE, other / SIGNATURE)
-    with pytest.raises(UserError, match="does not fit"):
+    with pytest.raises(UserError, match="does not match"):
         verify_export(other, keys[1])
 
 
@@ -150,7 +150,7 @@ def test_sealing_a_signed_run_ends_its_signature(signed_run, keys):
     manifest = RunManifest.read(signed_run / "model", keys[1])  # nothing has changed
     (signed_run / "model" / "model.json").open("a").write(" ")
     manifest.add_all()
-    with pytest.raises(UserError, match="does not fit"):
+    with pytest.raises(UserError, match="does not match"):
         load(signed_run, keys[1])
 
 

@@ -82,7 +82,9 @@ def test_missing_shard_is_refused_by_name(tmp_path):
 
 @pytest.mark.parametrize("weight_map", [{"a": "x.safetensors"}, {"c": "x.safetensors"}])
 def test_index_that_disagrees_with_its_shards_is_refused(tmp_path, weight_map):
-    assert "tensor" in refuse(write_shards(tmp_path / "d", weight_map, {"x.safetensors": TENSORS}))
+    assert "the tensor" in refuse(
+        write_shards(tmp_path / "d", weight_map, {"x.safetensors": TENSORS})
+    )
 
 
 @pytest.mark.parametrize("content", ["[]", "{", '{"a": 1, "a": 2}', '{"a": NaN}', "\ufeff{}"])

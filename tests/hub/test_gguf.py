@@ -165,7 +165,7 @@ def damaged(content, place, form, value):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda content: b"GGML" + content[4:], "no GGUF file"),
+        (lambda content: b"GGML" + content[4:], "not a GGUF file"),
         (lambda content: damaged(content, 4, "<I", 9), "version 9"),
         (lambda content: damaged(content, 8, "<Q", 1 << 60), "tensors and"),
         (lambda content: damaged(content, 16, "<Q", 1 << 60), "tensors and"),

@@ -133,7 +133,7 @@ def test_keys_that_change_what_a_model_computes_are_refused_by_name(name, change
         (
             "modules.json",
             [{"type": "a.Transformer"}, {"type": "a.Pooling", "path": "../1_Pooling"}],
-            "no folder",
+            "not a module folder",
         ),
         ("1_Pooling/config.json", {"pooling_mode_mean_sqrt_len_tokens": True}, "must choose one"),
     ],

@@ -26,9 +26,9 @@ def run(finished, tmp_path):
     return shutil.copytree(finished, tmp_path / "run")
 
 
-def test_every_file_of_a_run_is_covered_and_no_damage_is_believed(run):
-    counts, believed = damage(run, 1, random.Random(1))
-    assert believed == []
+def test_every_file_of_a_run_is_covered_and_no_damage_is_undetected(run):
+    counts, undetected = damage(run, 1, random.Random(1))
+    assert undetected == []
     assert counts.keys() == {"run", "model", "checkpoints", "cache"}
     assert counts["run"][0] == len(("manifest", "recipe", "environment", "corpora", "result")) + 2
     covered = {path for path, *_ in covered_files(run)}
@@ -37,13 +37,13 @@ def test_every_file_of_a_run_is_covered_and_no_damage_is_believed(run):
     assert {path.relative_to(run).parts[0] for path in files - covered} == {"tensorboard"}
 
 
-def test_damage_that_is_believed_is_counted(run, monkeypatch):
+def test_damage_that_is_undetected_is_counted(run, monkeypatch):
     monkeypatch.setattr(RunDirectory, "check", lambda self: None)
-    counts, believed = damage(run, 1, random.Random(1))
-    assert "recipe.yaml: bit" in believed
+    counts, undetected = damage(run, 1, random.Random(1))
+    assert "recipe.yaml: bit" in undetected
     files, changes, wrong = counts["run"]
     assert (files, changes) == (7, wrong)
-    assert len(believed) == wrong
+    assert len(undetected) == wrong
 
 
 def test_a_changed_number_in_the_description_of_a_model_is_found(run):
@@ -79,5 +79,5 @@ def test_a_change_on_purpose_is_accepted_by_seal_but_damaged_weights_are_not(run
 def test_seal_of_something_else_is_refused_and_writes_nothing(tmp_path, capsys):
     (tmp_path / "photo.jpg").touch()
     assert main(["seal", str(tmp_path)]) == 2
-    assert "not the directory of a run" in capsys.readouterr().err
+    assert "not a run directory" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["photo.jpg"]

@@ -1,11 +1,11 @@
-"""Damages every file of a finished run, one change at a time; none may be believed.
+"""Damages every file of a finished run, one change at a time; none may stay undetected.
 
   python -m training.reliability.damage runs/dates
   python -m training.reliability.damage runs/dates --changes 100 --seed 2
 
-Works on a copy. The changes are flipped bits, cut ends, added bytes, zeroed blocks, and missing
+Works on a copy. The changes are flipped bits, truncation, added bytes, zeroed blocks, and missing
 files. A change is found if reading the part of the run to which the file belongs reports it. Event
-files and locks have no manifest and are left alone. The exit code is 1 if a change is believed.
+files and locks have no manifest and are left alone. The exit code is 1 if a change is undetected.
 """
 
 import argparse
@@ -47,13 +47,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="damage_") as temporary:
         run = shutil.copytree(options.run, pathlib.Path(temporary, "run"))
-        counts, believed = damage(run, options.changes, random.Random(options.seed))
-    print(f"{'part':16}{'files':>7}{'changes':>9}{'believed':>10}")
+        counts, undetected = damage(run, options.changes, random.Random(options.seed))
+    print(f"{'part':16}{'files':>7}{'changes':>9}{'undetected':>12}")
     for part, (files, changes, wrong) in sorted(counts.items()):
-        print(f"{part:16}{files:>7}{changes:>9}{wrong:>10}")
-    for line in believed:
-        print(f"BELIEVED: {line}")
-    return 1 if believed else 0
+        print(f"{part:16}{files:>7}{changes:>9}{wrong:>12}")
+    for line in undetected:
+        print(f"UNDETECTED: {line}")
+    return 1 if undetected else 0
 
 
 def damage(
@@ -62,11 +62,11 @@ def damage(
     """Changes each file of a run that this process may damage, and restores it.
 
     Returns:
-        The numbers of files, changes and believed changes of each part of the run, and a
-        description of each believed change.
+        The numbers of files, changes and undetected changes of each part of the run, and a
+        description of each undetected change.
     """
     counts: dict[str, list[int]] = collections.defaultdict(lambda: [0, 0, 0])
-    believed = []
+    undetected = []
     for path, part, check in list(covered_files(run)):
         content = path.read_bytes()
         check()
@@ -84,10 +84,10 @@ def damage(
                     pass
                 else:
                     counts[part][2] += 1
-                    believed.append(f"{path.relative_to(run)}: {kind}")
+                    undetected.append(f"{path.relative_to(run)}: {kind}")
                 path.write_bytes(content)
         check()
-    return dict(counts), believed
+    return dict(counts), undetected
 
 
 def covered_files(

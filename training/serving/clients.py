@@ -22,7 +22,7 @@ class Result(NamedTuple):
         wrong: number of answers with another text.
         lost: number of requests without an answer.
         statuses: number of answers by HTTP status.
-        health: seconds of each request for /healthz meanwhile, sorted.
+        health: seconds of each request for /healthz during the load, sorted.
     """
 
     clients: int

@@ -54,7 +54,7 @@ class ExportFormat(abc.ABC):
 
     @abc.abstractmethod
     def write(self, directory: pathlib.Path, name: str, version: int) -> None:
-        """Writes the export, and checks that it answers as the model in memory.
+        """Writes the export, and checks that it gives the same answers as the model in memory.
 
         Args:
             directory: an empty directory, which becomes the version directory on success.
@@ -64,7 +64,7 @@ class ExportFormat(abc.ABC):
 
     @classmethod
     def verify(cls, copy: PrivateCopy) -> Verification:
-        """Checks an export in this format, without trust in any of its files.
+        """Checks an export in this format without trusting any of its files.
 
         Args:
             copy: a `PrivateCopy`, whose files equal the manifest.
@@ -79,7 +79,7 @@ def described_export(
     version: int,
     tensorflow_text: str | None = None,
 ) -> dict[str, Any]:
-    """Returns what the manifests of all formats say about an export.
+    """Returns the manifest entries that all formats have in common.
 
     Args:
         trained: the `TrainedModel`.
@@ -114,7 +114,7 @@ def described_export(
 
 
 def described_weights(model: keras.Model, dtype: str, difference: Any) -> dict[str, Any]:
-    """Returns what a manifest says about the stored weights.
+    """Returns the manifest entries about the stored weights.
 
     Args:
         model: the model in memory.

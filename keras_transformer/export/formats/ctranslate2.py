@@ -47,16 +47,16 @@ _FIELDS = frozenset(
 class CTranslate2Format(RuntimeFormat):
     """A model for CTranslate2 with its vocabularies, tokenizers and a program that runs it.
 
-    The weights are copied into the layers of a CTranslate2 spec. Greedy search must give the
-    answers of the model in memory. Beam search has the scores of this package, but CTranslate2
-    follows other hypotheses.
+    The weights are copied into the layers of a CTranslate2 spec. Greedy search must give the same
+    answers as the model in memory. Beam search scores hypotheses as this package does, but
+    CTranslate2 explores other ones.
 
     Args:
         trained: a `TrainedModel` of a `Transformer` or a `LanguageModel`.
         search: a deterministic `Search` or `SearchSettings`. Default: the search of the recipe.
         limits: a `TextLimits`. Default: what the model is made for.
         weights: dtype of the stored weights, "float32", "float16" or "int8". On a CPU, CTranslate2
-            computes with float16 in float32. Default "float32".
+            converts float16 to float32 for computation. Default "float32".
     """
 
     runtime: ClassVar[str] = "CTranslate2"

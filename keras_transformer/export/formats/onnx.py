@@ -21,15 +21,15 @@ class OnnxFormat(RuntimeFormat):
     """Encoder and decoder step as ONNX files, with tokenizers and a program for greedy search.
 
     `encode.onnx` and `step.onnx` are the functions of `StepFunctions`, with caches that grow. A
-    language model has no encoder. Whole searches are not converted: the converter gives them wrong
-    answers without an error.
+    language model has no encoder. Whole searches are not converted: they would give wrong answers
+    without an error.
 
     Args:
         trained: a `TrainedModel` of a model that writes text.
-        search: `Search` or `SearchSettings`, of which the program has the limits of lengths and the
+        search: `Search` or `SearchSettings`, from which the program takes the length limits and the
             forbidden tokens. Default: the search of the recipe.
         limits: a `TextLimits`. Default: what the model is made for.
-        weights: dtype of the stored weights, "float32" alone.
+        weights: dtype of the stored weights, only "float32".
     """
 
     runtime: ClassVar[str] = "ONNX Runtime"
@@ -42,7 +42,7 @@ class OnnxFormat(RuntimeFormat):
         for constraint in self.search.constraints:
             if not isinstance(constraint, ForbiddenTokens):
                 raise self.cannot(f"the constraint {constraint!r}", "Leave it out.")
-        # The program has greedy search alone.
+        # The program has only greedy search.
         self.search = self.golden_search()
         self.module = make_text_module(self.trained, self.search, self.module.limits)
 

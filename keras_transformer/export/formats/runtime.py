@@ -36,8 +36,8 @@ from keras_transformer.export.versions import RUNNER
 _RUNNERS = pathlib.Path(runners.__file__).parent
 _TOKENIZERS = ("sentencepiece", "bytes")
 
-#: Largest relative difference of numbers in a replay, by the dtype of the weights. Another CPU
-#: rounds integers in another way.
+#: Largest relative difference of numbers in a replay, by the dtype of the weights. CPUs differ in
+#: how they round integers.
 TOLERANCES: dict[str, float] = {"float32": 1e-4, "float16": 1e-2, "int8": 0.1}
 
 
@@ -45,8 +45,8 @@ class RuntimeFormat(ExportFormat):
     """Base of the export formats for runtimes other than TensorFlow.
 
     An export has the files of its runtime, the tokenizers, and the program `run.py`, which runs it
-    with that runtime alone. The program answers the golden pairs in a sandboxed process, when the
-    export is written and by `verify`.
+    with that runtime alone. The program answers the golden pairs in a sandboxed process, both when
+    the export is written and in `verify`.
 
     A subclass implements `convert` and `check`, and has a program `runners/run_<format>.py`.
 
@@ -63,7 +63,7 @@ class RuntimeFormat(ExportFormat):
     packages: ClassVar[tuple[str, ...]]
     #: Modules that must be importable to write and to verify an export.
     modules: ClassVar[tuple[str, ...]]
-    #: Signatures of which there are golden pairs, `serving_default` first.
+    #: Signatures with golden pairs, `serving_default` first.
     golden_signatures: ClassVar[tuple[str, ...]] = ("serving_default", "score")
     #: Dtypes in which weights can be stored.
     weight_dtypes: ClassVar[tuple[str, ...]] = ("float32", "float16", "int8")
@@ -292,8 +292,8 @@ class RuntimeFormat(ExportFormat):
 
 def _other_answers(runtime: str, row: GoldenRow) -> RuntimeError:
     return RuntimeError(
-        f"The model in {runtime} gives other answers than the model in memory: {row.difference}. "
-        "Nothing was written."
+        f"The model in {runtime} gives different answers from the model in memory: "
+        f"{row.difference}. Nothing was written."
     )
 
 

@@ -41,7 +41,7 @@ WARMUP = "assets.extra/tf_serving_warmup_requests"
 #: TensorFlow's hashes of a SavedModel, and a UUID.
 FINGERPRINT = "fingerprint.pb"
 WEIGHT_DTYPES = ("float32", "float16", "bfloat16", "int8")
-#: Names for signatures that people know from the methods of `keras_transformer.load`.
+#: Aliases of signatures: names of the methods of `keras_transformer.load`.
 METHOD_SIGNATURES = {
     "translate": "serving_default",
     "generate": "serving_default",
@@ -72,10 +72,10 @@ class SavedModelFormat(ExportFormat):
             which has a scale for each row. Models compute in their own dtype. The effect on the
             answers is measured and written into the manifest. Default "float32".
         signatures: names of the signatures to write, such as "translate" (`serving_default`),
-            "score" or "embed" (`encode`). Loading takes most of its time for the graphs of the
+            "score" or "embed" (`encode`). Most of the loading time is spent on the graphs of the
             signatures. Default: all that the model offers.
         xla: whether XLA compiles the searches: faster in the same process, but TensorFlow Serving
-            does not load it by default. Default False.
+            does not load such exports by default. Default False.
         portable: whether to require that all operations are in core TensorFlow, as with a tokenizer
             of bytes. Default False.
     """
@@ -144,7 +144,7 @@ class SavedModelFormat(ExportFormat):
         for row in replay_golden_pairs(directory):
             if not row.ok:
                 raise RuntimeError(
-                    "The exported model gives other answers than the model in memory: "
+                    "The exported model gives different answers from the model in memory: "
                     f"{row.difference}. Nothing was written."
                 )
 

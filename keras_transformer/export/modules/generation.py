@@ -149,10 +149,10 @@ class GenerationModule(TextModule, abc.ABC):
         seed: tf.Tensor,
         steps: tf.Tensor,
     ) -> Tensors:
-        """Returns the texts after further tokens, and the state to go on from, for streaming.
+        """Returns the texts after further tokens, and the state for the next call, for streaming.
 
-        With an empty state it reads `text`; otherwise it ignores `text` and goes on. Temperature 0
-        takes the most likely token each time.
+        With an empty state it begins with `text`; otherwise it ignores `text` and continues.
+        Temperature 0 takes the most likely token each time.
         """
         temperature = _checked_temperature(temperature)
         search = dataclasses.replace(self.searches["sample"], temperature=temperature)

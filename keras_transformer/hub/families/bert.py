@@ -42,7 +42,7 @@ class BertFamily(Family):
     head: ClassVar[tuple[str, str]] = ("pooler.dense", "classifier")
     #: Usual ids of the special tokens that configs do not have.
     usual_ids: ClassVar[SpecialIds] = SpecialIds(padding=0, unknown=100, start=101, end=102)
-    #: Rows at the beginning of the table of positions that belong to no position.
+    #: Number of unused rows at the beginning of the table of positions.
     unused_positions: ClassVar[int] = 0
 
     prefixes = ("bert.",)
@@ -202,13 +202,13 @@ def _pooling_of(directory: pathlib.Path) -> dict[str, Any]:
         kinds = [str(module["type"]).rpartition(".")[2] for module in modules]
         folder = str(modules[1]["path"])
     except (ValueError, TypeError, KeyError, IndexError) as error:
-        raise UserError("is no list of modules.", where=where) from error
+        raise UserError("is not a list of modules.", where=where) from error
     if kinds not in (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"]):
         expected = "Transformer, Pooling and perhaps Normalize"
         raise UserError(f"the modules must be {expected}; got {', '.join(kinds)}.", where=where)
     path = directory / folder
     if not re.fullmatch(r"\w+", folder, re.ASCII) or path.is_symlink():
-        raise UserError(f"{folder!r} is no folder of a module.", where=where)
+        raise UserError(f"{folder!r} is not a module folder.", where=where)
     pooling = read_json(path, "config.json")
     chosen = [key for key, value in pooling.items() if key.startswith("pooling_") and value is True]
     if len(chosen) != 1 or chosen[0] not in _POOLING:

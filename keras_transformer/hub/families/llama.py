@@ -28,7 +28,7 @@ class LlamaFamily(CausalFamily):
     #: Values of keys that the config may leave out.
     default_tied: ClassVar[bool] = False
     default_attention_bias: ClassVar[bool] = False
-    #: What RMS normalizations add to the stored scale.
+    #: Offset that RMS normalizations add to the stored scale.
     norm_offset: ClassVar[float] = 0.0
 
     prefixes = ("model.",)

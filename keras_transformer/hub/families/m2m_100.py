@@ -23,8 +23,8 @@ class M2M100Family(BartLikeFamily):
 
     def settings(self, config: ConfigReader) -> dict[str, Any]:
         settings = super().settings(config)
-        # As in fairseq, the exponents i / (M/2 - 1) of the wavelengths end with 1, ours, 2i / M,
-        # before it; and positions are counted from the id after padding.
+        # As in fairseq, the exponents i / (M/2 - 1) of the wavelengths reach 1, whereas ours,
+        # 2i / M, do not, and positions are counted from the padding id plus one.
         pairs = settings["hidden_dim"] // 2
         options = {
             "interleaved": False,

@@ -7,7 +7,7 @@ from keras_transformer.hub.causal import CausalFamily, shared_embeddings
 from keras_transformer.hub.family import register_family
 from keras_transformer.hub.reading import ConfigReader, WeightLoader
 
-# Rows at the beginning of the table of positions that belong to no position.
+# Number of unused rows at the beginning of the table of positions.
 _UNUSED_POSITIONS = 2
 
 

@@ -210,7 +210,7 @@ def test_export_with_smaller_weights_is_verified(tmp_path, weights):
 def test_export_with_other_answers_leaves_nothing_behind(tmp_path, monkeypatch):
     monkeypatch.setattr(format_module, "_array", lambda weight: np.asarray(weight) * 1.01)
     trained = make_model(num_decoder_layers=1)
-    with pytest.raises(RuntimeError, match="other answers"):
+    with pytest.raises(RuntimeError, match="different answers"):
         export_model(trained, tmp_path / "x", "ctranslate2", search=SEARCH)
     assert not (tmp_path / "x").exists()
 
