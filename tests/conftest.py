@@ -28,13 +28,23 @@ gc.set_threshold(20_000, 10, 20)
 hypothesis.settings.register_profile("keras_transformer", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("keras_transformer")
 
-# A script that is only type-checked, not run.
+# Scripts: one is only type-checked, the others need torch and transformers.
 collect_ignore = ["typing"]
+collect_ignore_glob = ["fixtures/*.py"]
 
 
 @pytest.fixture(autouse=True)
 def seed():
     keras.utils.set_random_seed(7)
+
+
+@pytest.fixture(autouse=True)
+def deterministic_training_ends():
+    """Trainings make operations deterministic for the rest of a process, which excludes XLA."""
+    yield
+    from tensorflow.python.framework import config
+
+    config.disable_op_determinism()
 
 
 @pytest.fixture

@@ -9,13 +9,13 @@ import numpy as np
 import tensorflow as tf
 
 from keras_transformer._utils.checks import (
+    maximum_of,
     require_at_least_one,
     require_integer,
     require_not_negative,
     require_positive_integer,
 )
 from keras_transformer._utils.errors import ArgumentError, UserError
-from keras_transformer._utils.limits import maximum_of
 from keras_transformer.text.special_ids import SpecialIds
 
 #: Score of a token that is never chosen and of a hypothesis that does not exist.

@@ -49,10 +49,10 @@ class RunManifest:
     >>> import tempfile
     >>> directory = pathlib.Path(tempfile.mkdtemp())
     >>> RunManifest.new(directory).write("recipe.yaml", b"name: dates")
-    >>> _ = (directory / "recipe.yaml").write_text("name: dated")
+    >>> _ = (directory / "recipe.yaml").write_text("name: datetimes")
     >>> RunManifest.read(directory).check()
     Traceback (most recent call last):
-    keras_transformer._utils.errors.UserError: ...recipe.yaml: damaged: 13 bytes, but 11 were ...
+    keras_transformer._utils.errors.UserError: ...recipe.yaml: damaged: 15 bytes, but 11 were ...
     """
 
     def __init__(

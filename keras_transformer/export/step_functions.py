@@ -43,7 +43,7 @@ class StepFunctions:
     def __init__(self, model: Any, capacity: int | None = None) -> None:
         self.model = model
         self.capacity = capacity
-        self.has_source = hasattr(model, "encode")
+        self.has_source: bool = hasattr(model, "encode")
         self.encode: Any = None
         self._structure: Any = None
         ids = tf.TensorSpec([None, None], tf.int32, name="source")

@@ -236,7 +236,7 @@ def masked_crc32c(content: bytes) -> int:
     """Returns the checksum CRC-32C of bytes, in the form in which TensorFlow's files hold it.
 
     >>> hex(masked_crc32c(b"123456789"))
-    '0x68a6e2d8'
+    '0xc78ab0e5'
     """
     value = 0xFFFFFFFF
     for byte in content:

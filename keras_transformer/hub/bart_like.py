@@ -50,8 +50,8 @@ class BartLikeFamily(Family):
     #: Endings of the architectures that write text.
     architectures: ClassVar[tuple[str, ...]] = ("ForConditionalGeneration",)
 
-    prefixes = ("model.",)
-    harmless = (
+    prefixes: ClassVar[tuple[str, ...]] = ("model.",)
+    harmless: ClassVar[tuple[str, ...]] = (
         # The regularization of training, and settings of training that have become weights.
         *("encoder_layerdrop", "decoder_layerdrop", "extra_pos_embeddings"),
         *("force_bos_token_to_be_generated", "static_position_embeddings"),

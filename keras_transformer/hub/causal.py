@@ -1,6 +1,6 @@
 """Base of the families that are causal language models: GPT-2, OPT, Llama and those like it."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -29,7 +29,7 @@ class CausalFamily(Family):
     #: End of the architectures that write text.
     architecture = "ForCausalLM"
 
-    tokenizer_roles = ("padding",)
+    tokenizer_roles: ClassVar[tuple[str, ...]] = ("padding",)
 
     def model_class(self, config: ConfigReader) -> type[LanguageModel]:
         for name in config.get("architectures") or ():

@@ -81,7 +81,7 @@ class TokenizerFiles:
     """
 
     def __init__(self, directory: str | os.PathLike[str], config: Mapping[str, Any] | None) -> None:
-        self.directory = pathlib.Path(directory)
+        self.directory: pathlib.Path = pathlib.Path(directory)
         if config is None:
             config = self.json("config.json") if self.has("config.json") else {}
         self.config: Mapping[str, Any] = config

@@ -71,8 +71,8 @@ class TextModel(TextMethods):
         self.recipe = recipe
         self.trained = trained
         module = text_module_class(MODELS[kind])
-        self.is_language_model = module is ContinuationModule
-        self.writes_text = issubclass(module, GenerationModule)
+        self.is_language_model: bool = module is ContinuationModule
+        self.writes_text: bool = issubclass(module, GenerationModule)
         self._searches: dict[SearchSettings, TextModel] = {}
 
     @classmethod

@@ -194,7 +194,7 @@ class TransformerStack(Stack):
         block.self_attention.mechanism.share_weights(self.blocks[0].self_attention.mechanism)
 
     def _make_blocks(self) -> None:
-        self.blocks = [
+        self.blocks: Any = [
             self.block_class(**self._block_settings, name=f"block_{i}")
             for i in range(self.num_layers)
         ]

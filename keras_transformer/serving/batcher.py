@@ -66,7 +66,7 @@ class Batcher:
         self.workers = workers
         self.max_batch_rows = max_batch_rows
         self.max_waiting_rows = max_waiting_rows
-        self.metrics = metrics or Metrics()
+        self.metrics: Metrics = metrics or Metrics()
         self.waiting_rows = 0
         self._free = workers.count
         self._queues: dict[Hashable, _Queue] = {}

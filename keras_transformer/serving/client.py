@@ -118,9 +118,9 @@ class Client(TextMethods):
         metadata = self._ask("GET", f"{self._path}/metadata")
         self._signatures: dict[str, Any] = metadata["metadata"]["signature_def"]["signature_def"]
         default = self._signatures.get("serving_default", {})
-        self.kind = self._find_kind() or "model"
-        self.is_language_model = self.kind == "LanguageModel"
-        self.writes_text = "text" in default.get("outputs", {})
+        self.kind: str = self._find_kind() or "model"
+        self.is_language_model: bool = self.kind == "LanguageModel"
+        self.writes_text: bool = "text" in default.get("outputs", {})
 
     @property
     def signature_names(self) -> Collection[str]:

@@ -129,46 +129,46 @@ class Metrics:
         def latency(name: str, text: str, *labels: str) -> Histogram:
             return Histogram(name, text, *labels, limits=_MICROSECONDS, scale=1e6)
 
-        self.request_count = Counter(
+        self.request_count: Counter = Counter(
             f"{serving}request_count", "The total number of requests.", "model_name", "status"
         )
-        self.request_latency = latency(
+        self.request_latency: Histogram = latency(
             f"{serving}request_latency",
             "Distribution of wall time (in microseconds) for requests.",
             *("model_name", "API", "entrypoint"),
         )
-        self.runtime_latency = latency(
+        self.runtime_latency: Histogram = latency(
             f"{serving}runtime_latency",
             "Distribution of wall time (in microseconds) for TensorFlow runtime.",
             *("model_name", "API", "runtime"),
         )
-        self.example_counts = Histogram(
+        self.example_counts: Histogram = Histogram(
             f"{serving}request_example_counts",
             "The number of rows per request.",
             "model",
             limits=_SIZES,
         )
-        self.example_count = Counter(
+        self.example_count: Counter = Counter(
             f"{serving}request_example_count_total", "The total number of rows.", "model"
         )
-        self.queueing_latency = latency(
+        self.queueing_latency: Histogram = latency(
             f"{serving}batching_session:queuing_latency",
             "Distribution of wall time (in microseconds) that requests waited in the queue.",
         )
-        self.batch_size = Histogram(
+        self.batch_size: Histogram = Histogram(
             f"{serving}batching_session:processed_batch_size",
             "Distribution of the numbers of rows of batches.",
             limits=_SIZES,
         )
-        self.batches = Counter(
+        self.batches: Counter = Counter(
             f"{serving}batching_session:wrapped_run_count", "The total number of batches."
         )
-        self.signature_latency = latency(
+        self.signature_latency: Histogram = latency(
             f"{own}batch_latency",
             "Distribution of wall time (in microseconds) of batches by signature.",
             *("model_name", "signature"),
         )
-        self.http_answers = Counter(
+        self.http_answers: Counter = Counter(
             f"{own}http_answers", "The total number of HTTP answers by status.", "status"
         )
         self.internal_errors = 0

@@ -99,7 +99,7 @@ class Exchange:
     def __init__(self, request: Request) -> None:
         self.request = request
         self.notes: dict[str, Any] = {}
-        self.started = time.monotonic()
+        self.started: float = time.monotonic()
 
 
 class RestApp:
@@ -127,8 +127,8 @@ class RestApp:
         access_log: TextIO | None = None,
     ) -> None:
         self.manager = manager
-        self.metrics = metrics or manager.batcher.metrics
-        self.limits = limits or RequestLimits()
+        self.metrics: Metrics = metrics or manager.batcher.metrics
+        self.limits: RequestLimits = limits or RequestLimits()
         self.access_log = access_log
         self.is_draining = False
         self._api_key = None if api_key is None else api_key.encode()

@@ -116,7 +116,7 @@ class Servable:
     """
 
     def __init__(self, directory: str | os.PathLike[str], threads: int = 1) -> None:
-        self.directory = pathlib.Path(directory)
+        self.directory: pathlib.Path = pathlib.Path(directory)
         graph = tf.Graph()
         config = tf.compat.v1.ConfigProto(
             intra_op_parallelism_threads=1,

@@ -55,8 +55,8 @@ class Server:
         self._sources = sources
         self.port: int = self.settings.port
         self.grpc_port: int | None = self.settings.grpc_port
-        self.metrics = Metrics()
-        self.stopping = asyncio.Event()
+        self.metrics: Metrics = Metrics()
+        self.stopping: asyncio.Event = asyncio.Event()
         self.manager: ModelManager
         self.app: RestApp
 

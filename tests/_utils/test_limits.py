@@ -6,8 +6,8 @@ import dataclasses
 import pytest
 
 from keras_transformer._utils import checks
+from keras_transformer._utils.checks import DEFAULT, MAXIMA, maximum_of
 from keras_transformer._utils.errors import ArgumentError, UserError
-from keras_transformer._utils.limits import DEFAULT, MAXIMA, maximum_of
 from keras_transformer.cli.main import main
 from keras_transformer.decoding import SearchSettings
 from keras_transformer.decoding.constraints import NoRepeatNgram

@@ -61,7 +61,7 @@ def test_model_with_other_special_pieces_is_refused(corpus):
         vocab_size=800,
         minloglevel=2,
     )
-    with pytest.raises(UserError, match=r"special pieces \{\} .*'<padding >'"):
+    with pytest.raises(UserError, match="does not spell unknown characters in bytes"):
         SentencePieceTokenizer(content.getvalue())
 
 
@@ -112,7 +112,7 @@ def test_alpha_changes_randomness(tokenizers, corpus):
 
 
 def test_sample_accepts_large_seed_and_refuses_wrong_arguments(tokenizer):
-    for seed in (0, 2**32 - 1, 2**63, 2**200):
+    for seed in (0, 2**32 - 1, 2**63, 2**64 - 1):
         assert tokenizer.sample(["Deutschland"], seed).shape[0] == 1
     with pytest.raises(ValueError, match=r"`seed` must be .* got -1"):
         tokenizer.sample(["text"], seed=-1)

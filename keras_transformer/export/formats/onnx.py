@@ -43,8 +43,8 @@ class OnnxFormat(RuntimeFormat):
             if not isinstance(constraint, ForbiddenTokens):
                 raise self.cannot(f"the constraint {constraint!r}", "Leave it out.")
         # The program has only greedy search.
-        self.search = self.golden_search()
-        self.module = make_text_module(self.trained, self.search, self.module.limits)
+        self.search: Any = self.golden_search()
+        self.module: Any = make_text_module(self.trained, self.search, self.module.limits)
 
     def convert(self, directory: pathlib.Path, weights: str) -> None:
         steps = StepFunctions(self.model)

@@ -24,12 +24,16 @@ class Model:
     """
 
     def __init__(self, directory: str, **options: Any) -> None:
-        self.texts = texts.Texts(directory)
+        self.texts: texts.Texts = texts.Texts(directory)
         names = {"source": ("source", "shared"), "target": ("target", "shared")}
         if not self.texts.is_translation:
             names = dict.fromkeys(names, ("",))
-        self.tokens = {side: _read_vocabulary(directory, names[side]) for side in names}
-        self.numbers = {token: number for number, token in enumerate(self.tokens["target"])}
+        self.tokens: dict[str, list[str]] = {
+            side: _read_vocabulary(directory, names[side]) for side in names
+        }
+        self.numbers: dict[str, int] = {
+            token: number for number, token in enumerate(self.tokens["target"])
+        }
         kind = ctranslate2.Translator if self.texts.is_translation else ctranslate2.Generator
         self.model: Any = kind(directory, device="cpu", **options)
 

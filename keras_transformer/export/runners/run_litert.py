@@ -24,7 +24,7 @@ class Model:
     """
 
     def __init__(self, directory: str, num_threads: int = 1) -> None:
-        self.texts = texts.Texts(directory)
+        self.texts: texts.Texts = texts.Texts(directory)
         self.interpreter = open_interpreter(directory, num_threads)
         self.searches: dict[str, Any] = {}
 

@@ -24,7 +24,7 @@ class Model:
     """
 
     def __init__(self, directory: str, num_threads: int = 1) -> None:
-        self.texts = texts.Texts(directory)
+        self.texts: texts.Texts = texts.Texts(directory)
         options: Any = onnxruntime.SessionOptions()
         options.intra_op_num_threads = num_threads
 
@@ -32,10 +32,10 @@ class Model:
             path = os.path.join(directory, name)
             return onnxruntime.InferenceSession(path, options, ["CPUExecutionProvider"])
 
-        self.step = load("step.onnx")
-        self.encode = load("encode.onnx") if self.texts.is_translation else None
-        self.inputs = {each.name: each for each in self.step.get_inputs()}
-        self.outputs = [each.name for each in self.step.get_outputs()]
+        self.step: Any = load("step.onnx")
+        self.encode: Any | None = load("encode.onnx") if self.texts.is_translation else None
+        self.inputs: dict[Any, Any] = {each.name: each for each in self.step.get_inputs()}
+        self.outputs: list[Any] = [each.name for each in self.step.get_outputs()]
 
     def generate(
         self, given: list[bytes], beams: int | None = None, with_scores: bool = True

@@ -31,7 +31,7 @@ class Tokenizer:
     def __init__(
         self, directory: str, kind: str, file: str | None, special_ids: dict[str, int]
     ) -> None:
-        self.special = frozenset(special_ids.values())
+        self.special: frozenset[int] = frozenset(special_ids.values())
         self.processor: Any = None
         self.ids: list[int] = []
         if kind == "sentencepiece" and file is not None:
@@ -42,7 +42,7 @@ class Tokenizer:
         else:
             size = 256 + len(self.special)
             self.ids = [number for number in range(size) if number not in self.special]
-        self.bytes = {number: byte for byte, number in enumerate(self.ids)}
+        self.bytes: dict[int, int] = {number: byte for byte, number in enumerate(self.ids)}
 
     def encode(self, text: bytes) -> list[int]:
         """Returns the ids of a text."""

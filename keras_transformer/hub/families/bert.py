@@ -45,8 +45,8 @@ class BertFamily(Family):
     #: Number of unused rows at the beginning of the table of positions.
     unused_positions: ClassVar[int] = 0
 
-    prefixes = ("bert.",)
-    tokenizer_roles = ("start", "end")
+    prefixes: ClassVar[tuple[str, ...]] = ("bert.",)
+    tokenizer_roles: ClassVar[tuple[str, ...]] = ("start", "end")
 
     def model_class(self, config: ConfigReader) -> type[TextEncoder]:
         endings = ("Model", "ForSequenceClassification", "ForMaskedLM", "ForPreTraining")
@@ -138,10 +138,10 @@ class RobertaFamily(BertFamily):
     """
 
     architecture = "Roberta"
-    head = ("classifier.dense", "classifier.out_proj")
-    usual_ids = SpecialIds(padding=1, unknown=3, start=0, end=2)
+    head: ClassVar[tuple[str, str]] = ("classifier.dense", "classifier.out_proj")
+    usual_ids: ClassVar[SpecialIds] = SpecialIds(padding=1, unknown=3, start=0, end=2)
     unused_positions = 2
-    prefixes = ("roberta.",)
+    prefixes: ClassVar[tuple[str, ...]] = ("roberta.",)
 
 
 @register_family("distilbert")
@@ -155,9 +155,14 @@ class DistilBertFamily(BertFamily):
 
     architecture = "DistilBert"
     head_activation = "relu"
-    head = ("pre_classifier", "classifier")
-    prefixes = ("distilbert.",)
-    harmless = ("qa_dropout", "seq_classif_dropout", "sinusoidal_pos_embds", "tie_weights_")
+    head: ClassVar[tuple[str, str]] = ("pre_classifier", "classifier")
+    prefixes: ClassVar[tuple[str, ...]] = ("distilbert.",)
+    harmless: ClassVar[tuple[str, ...]] = (
+        "qa_dropout",
+        "seq_classif_dropout",
+        "sinusoidal_pos_embds",
+        "tie_weights_",
+    )
 
     def sizes(self, config: ConfigReader) -> dict[str, Any]:
         return {

@@ -1,6 +1,6 @@
 """GPT-2."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -18,8 +18,8 @@ class GPT2Family(CausalFamily):
     """
 
     architecture = "GPT2LMHeadModel"
-    prefixes = ("transformer.",)
-    harmless = (
+    prefixes: ClassVar[tuple[str, ...]] = ("transformer.",)
+    harmless: ClassVar[tuple[str, ...]] = (
         *("summary_type", "summary_use_proj", "summary_activation", "summary_first_dropout"),
         *("summary_proj_to_labels", "n_ctx", "reorder_and_upcast_attn", "gradient_checkpointing"),
     )

@@ -31,7 +31,7 @@ class LlamaFamily(CausalFamily):
     #: Offset that RMS normalizations add to the stored scale.
     norm_offset: ClassVar[float] = 0.0
 
-    prefixes = ("model.",)
+    prefixes: ClassVar[tuple[str, ...]] = ("model.",)
 
     def settings(self, config: ConfigReader) -> dict[str, Any]:
         hidden_dim = config.integer("hidden_size")
@@ -149,7 +149,7 @@ class GemmaFamily(LlamaFamily):
     """
 
     default_tied = True
-    norm_offset = 1.0
+    norm_offset: ClassVar[float] = 1.0
 
     def settings(self, config: ConfigReader) -> dict[str, Any]:
         config.expect("use_bidirectional_attention", None, False)

@@ -18,7 +18,7 @@ class MarianFamily(BartLikeFamily):
     positions = "sinusoidal"
     positions_options: ClassVar[dict[str, Any]] = {"interleaved": False}
     unknown_id = 1
-    architectures = ("MarianMTModel", "MarianModel")
+    architectures: ClassVar[tuple[str, ...]] = ("MarianMTModel", "MarianModel")
 
     def embedding_settings(self, config: ConfigReader) -> dict[str, Any]:
         size = config.integer("vocab_size")

@@ -1,6 +1,6 @@
 """OPT."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 from keras_transformer.hub.bart_like import ACTIVATIONS, load_block
 from keras_transformer.hub.causal import CausalFamily, shared_embeddings
@@ -18,7 +18,7 @@ class OPTFamily(CausalFamily):
     Zhang et al. 2022, "OPT: Open Pre-trained Transformer Language Models".
     """
 
-    prefixes = ("model.decoder.", "decoder.", "model.")
+    prefixes: ClassVar[tuple[str, ...]] = ("model.decoder.", "decoder.", "model.")
 
     def settings(self, config: ConfigReader) -> dict[str, Any]:
         hidden_dim = config.integer("hidden_size")

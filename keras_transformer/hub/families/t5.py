@@ -1,6 +1,6 @@
 """T5, T5 1.1, mT5 and FLAN-T5."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 import numpy as np
@@ -32,7 +32,7 @@ class T5Family(Family):
     default_activation = "relu"
     can_scale = True
     # These follow from `feed_forward_proj`.
-    harmless = ("is_gated_act", "dense_act_fn")
+    harmless: ClassVar[tuple[str, ...]] = ("is_gated_act", "dense_act_fn")
 
     def model_class(self, config: ConfigReader) -> type[Transformer]:
         for name in config.get("architectures") or ():

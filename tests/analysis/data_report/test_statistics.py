@@ -98,7 +98,7 @@ def test_find_tokenizers_learns_from_both_sides(corpus):
 @pytest.mark.parametrize(
     ("tokenizer", "size", "message"),
     [
-        ("sentencpiece", None, "sentencpiece: neither .*bytes, sentencepiece, wordpiece"),
+        ("sentencpiece", None, "sentencpiece: neither .*bytes, .*sentencepiece, wordpiece"),
         ("bytes", 300, "`vocabulary_size` .*bytes"),
         ("sentencepiece", 20, "`vocabulary_size` must be"),
     ],

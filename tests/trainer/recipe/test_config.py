@@ -240,7 +240,7 @@ def test_learning_rate_schedule_without_a_rate_is_that_of_the_paper():
         ("checkpoints", "keep", [0], "a whole number of at least 1"),
         ("checkpoints", "final", ["first"], "one of 'average', 'best', 'ema', 'last'"),
         ("tensorboard", "profile", [3, [1], [5, 1]], "[100, 110]"),
-        ("export", "weights", ["int8"], "one of 'bfloat16', 'float16', 'float32'"),
+        ("export", "weights", ["int4"], "one of 'bfloat16', 'float16', 'float32', 'int8'"),
         ("export", "to", ["", 3], "null or text"),
         ("text", "tokenizer", ["no_such"], "'sentencepiece'"),
         ("text", "sampling", [-0.1, 1.1, "x"], "a number in [0, 1]"),
