@@ -8,10 +8,10 @@ from typing import Any
 
 from keras_transformer._utils.errors import ArgumentError, UserError
 
-# Upper limits of numbers that users give, all in one table. A number beyond its limit is refused when
-# it is read, before it can exhaust memory, build a huge graph, or overflow the integers of
-# TensorFlow. The limits are far above all known uses. They apply to the argument, setting, option or
-# key of this name, whatever it is part of.
+# Upper limits of numbers that users give, all in one table. A number beyond its limit is refused
+# when it is read, before it can exhaust memory, build a huge graph, or overflow the integers of
+# TensorFlow. The limits are far above all known uses. They apply to the argument, setting, option
+# or key of this name, whatever it is part of.
 
 #: Largest number without a limit of its own: that of 32-bit integers.
 DEFAULT = 2**31 - 1
