@@ -89,7 +89,7 @@ def export(arguments: argparse.Namespace) -> None:
     name = shown(str(path))
     print(f"Exported: {name}")
     print(f"Next: keras-transformer verify {name}")
-    if arguments.format == "saved_model":
+    if arguments.format == "saved_model" and hasattr(trained.model, "generate"):
         print(f"      keras-transformer translate {name} < FILE")
     elif (path / "run.py").exists():
         print(f"      python {name}/run.py < FILE")

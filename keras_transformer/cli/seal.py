@@ -2,11 +2,12 @@
 
   keras-transformer seal runs/dates
 
-Every command that reads a run compares its files with `manifest.json` and `model/manifest.json`,
-and refuses a file that has changed. Use this command if you have changed a file on purpose, or if
-the run was made by an earlier version of keras_transformer, which wrote no manifests. It cannot
-distinguish your changes from damage: use it only if you know how the files have changed. The
-weights have a checksum of their own, so damaged weights are refused here, too.
+Commands that read a model compare its files with `model/manifest.json`; `train`, which resumes a
+run, compares all files of the run with `manifest.json`. A file that has changed is refused. Use
+this command if you have changed a file on purpose, or if the run was made by an earlier version of
+keras_transformer, which wrote no manifests. It cannot distinguish your changes from damage: use it
+only if you know how the files have changed. The weights have a checksum of their own, so damaged
+weights are refused here, too.
 
 Checkpoints, caches and event files have their own checksums, and exports have manifests of their
 own.

@@ -7,8 +7,9 @@
 
 The first command writes a private key, release.pem, which only you should be able to read, and the
 public key release.pem.pub, which you give to others. The signature, 64 bytes of Ed25519 beside the
-manifest, covers the sha256 of every file. A file with public keys may have several, one after the
-other. Existing keys of `openssl genpkey -algorithm ed25519` work, too, with or without a password.
+manifest, covers the sha256 of every file of an export, or of the model of a run. A file with public
+keys may have several, one after the other. Existing keys of `openssl genpkey -algorithm ed25519`
+work, too, with or without a password.
 
 A checksum detects damage; a signature tells who wrote the files. Neither says that a model is good,
 and an older version that you have signed stays valid.
@@ -38,8 +39,9 @@ def run(arguments: argparse.Namespace) -> None:
             raise UserError("--new-key only makes a key.", fix="Give it alone.")
         run_with_tensorflow(make_key, arguments)
     elif arguments.directory is None or arguments.key is None:
-        fix = "Give both, or --new-key FILE to make a pair of keys."
-        raise UserError("DIR or --key is missing.", fix=fix)
+        missing = "DIR" if arguments.directory is None else "--key"
+        fix = "Give DIR and --key, or --new-key FILE to make a pair of keys."
+        raise UserError(f"{missing} is missing.", fix=fix)
     else:
         run_with_tensorflow(sign, arguments)
 

@@ -68,7 +68,7 @@ def as_json(verification: "Verification") -> str:
 
 def draw_verification(console: Any, verification: "Verification") -> None:
     """Prints a verification as tables on a rich console."""
-    from keras_transformer._utils.console import print_table
+    from keras_transformer._utils.console import print_table, shown
     from keras_transformer.export.signatures import described_tensors
     from keras_transformer.trainer.section import leaves
 
@@ -91,6 +91,9 @@ def draw_verification(console: Any, verification: "Verification") -> None:
         console.print()
     pairs = [(row.signature, brief(row.input), brief(row.got)) for row in verification.golden]
     print_table(console, ("signature", "input", "answer"), pairs, title="Golden pairs")
+    console.print()
+    result = f"All checks passed: {shown(str(verification.directory))}"
+    console.print(result, soft_wrap=True, markup=False, highlight=False)
 
 
 def brief(tensors: Mapping[str, Any]) -> str:

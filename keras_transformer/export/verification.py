@@ -104,7 +104,7 @@ def checked_copy(
         UserError: for the first problem, in one line.
     """
     with private_copy(resolve_version(directory), key) as copy:
-        yield CheckedCopy(copy.directory, _check(copy, refuse_newer))
+        yield CheckedCopy(copy.directory, _with_signature(_check(copy, refuse_newer), key))
 
 
 def check_export(
@@ -180,7 +180,7 @@ def verify_export(
     version = resolve_version(directory)
     if (version / RUNNER).exists():
         with private_copy(version, key) as copy:
-            return _verify_in_format(copy)
+            return _with_signature(_verify_in_format(copy), key)
     with checked_copy(version, refuse_newer=True, key=key) as checked_one:
         checked, golden = checked_one.verification, replay_golden_pairs(checked_one.directory)
     for number, row in enumerate(golden, 1):
@@ -191,6 +191,14 @@ def verify_export(
     detail = f"{len(golden)} replayed in a clean process: equal to the model in memory"
     checks = (*checked.checks, Check("golden pairs", True, detail))
     return dataclasses.replace(checked, checks=checks, golden=tuple(golden))
+
+
+def _with_signature(verification: Verification, key: str | os.PathLike[str] | None) -> Verification:
+    """Adds the check of the signature, which `private_copy` made if there is a key."""
+    if key is None:
+        return verification
+    check = Check("signature", True, f"signed by a key in {os.fspath(key)}")
+    return dataclasses.replace(verification, checks=(*verification.checks, check))
 
 
 def _verify_in_format(copy: PrivateCopy) -> Verification:

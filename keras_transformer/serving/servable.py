@@ -218,9 +218,12 @@ def find_signature(signatures: Mapping[str, ServedSignature], name: str) -> Serv
 
 
 def request_error(error: tf.errors.OpError) -> RequestError:
-    """Returns the error of a request whose computation failed, with the first line of its text."""
-    message = str(error.message).strip().partition("\n")[0][:_LONGEST_MESSAGE]
-    return RequestError(Code(error.error_code), message)
+    """Returns the error of a request whose computation failed, with its cause as text."""
+    lines = str(error.message).strip().split("\n")
+    # TensorFlow's text about a node of a loaded graph begins with its history; the cause follows.
+    named = [number for number, line in enumerate(lines[:-1]) if line.startswith("Node: ")]
+    message = lines[named[-1] + 1] if named else lines[0]
+    return RequestError(Code(error.error_code), message.strip()[:_LONGEST_MESSAGE])
 
 
 def _specs(tensors: Mapping[str, Any]) -> dict[str, TensorSpec]:

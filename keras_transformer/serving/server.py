@@ -177,8 +177,11 @@ class Server:
         scheme = "http" if self.settings.tls_certificate is None else "https"
         host = f"[{self.settings.host}]" if ":" in self.settings.host else self.settings.host
         LOG.info("REST: %s://%s:%d/v1/models/NAME:predict", scheme, host, self.port)
+        LOG.info("web page: %s://%s:%d/", scheme, host, self.port)
         if self.grpc_port is not None:
             LOG.info("gRPC: %s:%d", host, self.grpc_port)
+        if not any(model.available for model in self.manager.models.values()):
+            LOG.warning("No model is available yet; the server waits for new versions.")
         is_local = self.settings.host in ("127.0.0.1", "::1", "localhost")
         if not is_local and self.settings.api_key is None:
             LOG.warning("Anybody who can reach %s can use the models: no API key is set.", host)

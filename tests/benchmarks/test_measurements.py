@@ -77,6 +77,7 @@ def write_ids(directory, data, **changes):
     return settings
 
 
+@pytest.mark.slow
 def test_plain_and_compiled_search_generate_the_same_sixteen_tokens(tmp_path, data):
     for name in ("plain", "xla"):
         write_ids(tmp_path / name, data, xla=name == "xla")

@@ -75,6 +75,7 @@ def test_verify_prints_plain_tables_in_a_pipe(written):
     )
     assert "test worst  \\x1b[31m[bold]red" in lines
     assert [line for line in lines if line.startswith("serving_default  text ['guten', '', 'grü")]
+    assert lines[-1] == f"All checks passed: {written}"
     assert max(map(len, lines)) <= 100
 
 

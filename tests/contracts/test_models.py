@@ -527,7 +527,15 @@ def inputs_of(model):
     return {name: arrays[name] for name in model.input}
 
 
-@pytest.mark.parametrize("kind", MODELS)
+# Reading a saved model, below, makes one from its config for every other variant.
+CLONED = [
+    name
+    for name, (make, settings) in MODELS.items()
+    if "attention" not in settings or (make is transformer and settings == EVERYWHERE_VARIANTS[0])
+]
+
+
+@pytest.mark.parametrize("kind", CLONED)
 def test_clones_and_models_of_the_same_config_give_the_same_outputs(kind):
     make, settings = MODELS[kind]
     model = make(**{"depth": 1, **settings})

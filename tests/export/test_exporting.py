@@ -115,6 +115,7 @@ def test_export_with_int8_weights_has_a_quarter_of_the_size_and_one_signature(en
         export.classify("a")
 
 
+@pytest.mark.slow
 def test_export_with_one_signature_still_translates(tmp_path):
     search = SearchSettings(beams=1, max_length=4)
     settings = {"search": search, "signatures": ["translate"], "weights": "int8"}

@@ -67,7 +67,9 @@ def test_signature_is_ed25519_as_in_rfc_8032(tmp_path):
 
 def test_signed_export_is_accepted_with_and_without_the_key(signed_export, keys, capsys):
     assert len((signed_export / SIGNATURE).read_bytes()) == 64
-    assert verify_export(signed_export, keys[1]).directory == signed_export
+    verification = verify_export(signed_export, keys[1])
+    assert verification.directory == signed_export
+    assert "signature" in [check.name for check in verification.checks]
     assert main(["verify", str(signed_export)]) == 0
     assert load(signed_export.parent, keys[1]).kind == "Transformer"
 

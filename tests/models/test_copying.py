@@ -84,7 +84,11 @@ LIMITS = LengthLimits(maximum=LENGTH + 1, maximum_ratio=None)
 
 
 @pytest.mark.parametrize(
-    "search", [GreedySearch(lengths=LIMITS), BeamSearch(beams=3, lengths=LIMITS)]
+    "search",
+    [
+        GreedySearch(lengths=LIMITS),
+        pytest.param(BeamSearch(beams=3, lengths=LIMITS), marks=pytest.mark.slow),
+    ],
 )
 def test_model_that_copies_writes_tokens_that_no_target_had(search, copying):
     assert share_right(copying, search) > 0.8

@@ -14,11 +14,13 @@ import urllib.request
 
 import grpc
 import pytest
+import tensorflow as tf
 from tensorflow_serving.apis import prediction_service_pb2_grpc
 
 from keras_transformer._utils.errors import UserError
 from keras_transformer.cli.main import main
 from keras_transformer.serving import RequestLimits, ServerSettings, find_models
+from keras_transformer.serving.servable import request_error
 from tests.serving.running import RunningServer
 from tests.serving.test_grpc import open_channel, request_for
 
@@ -244,3 +246,21 @@ def test_command_serves_until_sigterm_and_exits_0(written_export):
     assert process.returncode == 0
     assert output == ""
     assert "Traceback" not in errors
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        (
+            "assertion failed: [temperature]\n\t [[{{node assert}}]]",
+            "assertion failed: [temperature]",
+        ),
+        (
+            "Graph execution error:\n\nDetected at node 'a' defined at (most recent call last):\n"
+            "Node: 'a'\nassertion failed: [temperature]\n\t [[{{node a}}]]",
+            "assertion failed: [temperature]",
+        ),
+    ],
+)
+def test_error_of_a_failed_computation_is_its_cause(text, cause):
+    assert request_error(tf.errors.InvalidArgumentError(None, None, text)).message == cause

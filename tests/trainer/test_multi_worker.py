@@ -63,6 +63,7 @@ def assert_close(ours, expected):
         assert one == pytest.approx(other, rel=1e-5, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_two_workers_have_the_losses_of_one_process(recipe):
     """Also with BLEU and the export, which only the first worker computes."""
     configs = runpy.run_path(LAUNCHER)["cluster_configs"](2)

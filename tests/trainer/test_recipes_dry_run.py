@@ -58,7 +58,14 @@ def dry_run(path, directory, monkeypatch, *options):
     assert sorted(pathlib.Path().rglob("*")) == before
 
 
-@pytest.mark.parametrize("name", sorted(path.stem for path in RECIPES.glob("*.yaml")))
+def every_recipe():
+    """The recipes; those that differ from others in sizes and schedules only are slow tests."""
+    for name in sorted(path.stem for path in RECIPES.glob("*.yaml")):
+        is_first = name in ("quickstart", "language_model", "multi30k_en_de", "recall")
+        yield pytest.param(name, marks=[] if is_first else pytest.mark.slow)
+
+
+@pytest.mark.parametrize("name", every_recipe())
 def test_dry_run_of_a_recipe_makes_two_steps(name, tmp_path, monkeypatch, capfd):
     dry_run(RECIPES / f"{name}.yaml", tmp_path, monkeypatch, *SMALLER.get(name, ()))
     output, progress = capfd.readouterr()
@@ -69,7 +76,9 @@ def test_dry_run_of_a_recipe_makes_two_steps(name, tmp_path, monkeypatch, capfd)
     assert re.search(rf"\b{number} steps\b", output)
 
 
-@pytest.mark.parametrize("kind", ["recurrent", "convolutional"])
+@pytest.mark.parametrize(
+    "kind", ["recurrent", pytest.param("convolutional", marks=pytest.mark.slow)]
+)
 def test_dry_run_of_another_kind_of_model_makes_two_steps(kind, tmp_path, monkeypatch, capfd):
     options = ("data.builtin_pairs=1000", "model.hidden_dim=16", "batches.tokens=512")
     dry_run(COMPARE / f"dates_{kind}.yaml", tmp_path, monkeypatch, *options)

@@ -251,7 +251,7 @@ async function compare(model, text) {
   const [a, b] = embedding;
   const length = Math.sqrt(dot(a, a) * dot(b, b));
   const cosine = length ? dot(a, b) / length : NaN;
-  find("meter").value = cosine || 0;
+  find("meter").value = Math.max(cosine || 0, 0);
   find("cosine").textContent = number(cosine);
   show("similarity");
   return { seen: "Compared", spoken: `Similarity ${number(cosine)}. ` };

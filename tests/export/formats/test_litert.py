@@ -47,6 +47,7 @@ def test_program_of_export_needs_no_tensorflow(export):
     assert done.stdout == b"two red dogs\n\nnine gray fish\n", done.stderr
 
 
+@pytest.mark.slow
 def test_steps_of_export_give_the_logits_of_the_model(tmp_path):
     trained = make_model(attention="rotary", num_key_value_heads=2)
     model, source = trained.model, np.array([[70, 80, 3], [60, 3, 0]], np.int32)
