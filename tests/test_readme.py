@@ -55,7 +55,10 @@ def test_training_example_learns_to_reverse_digits(run, capsys):
 
 PYTHON_GUIDE = (ROOT / "docs/guides/python_training.md").read_text(encoding="utf-8")
 OTHER_EXAMPLES = [each for each in EXAMPLES if each not in (TRAINING_EXAMPLE, FIRST_EXAMPLE)]
-OTHER_EXAMPLES += re.findall(r"```python\n(.*?)```", PYTHON_GUIDE, re.DOTALL)
+OTHER_EXAMPLES += [
+    pytest.param(example, marks=pytest.mark.slow)  # trains and exports
+    for example in re.findall(r"```python\n(.*?)```", PYTHON_GUIDE, re.DOTALL)
+]
 
 
 @pytest.mark.parametrize("example", OTHER_EXAMPLES, ids=range(len(OTHER_EXAMPLES)))

@@ -117,6 +117,7 @@ def test_commands_take_conllu_files(run, data, capsys, tmp_path):
 
 
 @pytest.mark.usefixtures("loaded_once")
+@pytest.mark.slow
 def test_command_takes_conllu_from_standard_input(run, data, capsys, tmp_path):
     """Lines without tabs are sentences without trees."""
     directory, _ = run
