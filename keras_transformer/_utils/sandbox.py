@@ -56,7 +56,7 @@ _ENVIRONMENT = {
 
 @dataclasses.dataclass(frozen=True)
 class SandboxResult:
-    """How a sandboxed script ended.
+    """The end of a sandboxed script.
 
     Attributes:
         returncode: exit code; negative: minus the signal that ended the process.

@@ -21,7 +21,7 @@ _MEMORY_PER_BYTE = 4
 
 
 class Findings(NamedTuple):
-    """What the checks found in an export.
+    """Findings of the checks of an export.
 
     Attributes:
         functions: number of functions in the graph.

@@ -51,7 +51,7 @@ _PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".h5", ".msgpack")
 
 
 class StoredTensor(NamedTuple):
-    """Where a tensor is stored, from the checked header of its file."""
+    """The place of a stored tensor, from the checked header of its file."""
 
     file: str
     dtype: str

@@ -117,7 +117,7 @@ class ModelManager:
 
     @property
     def is_ready(self) -> bool:
-        """Whether every model has a version that answers requests."""
+        """True if every model has a version that answers requests."""
         return all(model.available for model in self.models.values())
 
     def find(self, name: str, version: int | None = None, label: str | None = None) -> Version:

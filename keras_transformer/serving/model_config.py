@@ -1,4 +1,4 @@
-"""Which models a server offers: a directory, or a configuration file of TensorFlow Serving."""
+"""Models that a server offers, from a directory or a TensorFlow Serving configuration file."""
 
 import dataclasses
 import os

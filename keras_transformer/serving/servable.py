@@ -60,7 +60,7 @@ class ServedSignature:
 
     @functools.cached_property
     def is_batched(self) -> bool:
-        """Whether requests can share a batch: each row's answer is independent of the others.
+        """True if requests can share a batch: each row's answer is independent of the others.
 
         All inputs must have the batch axis alone, and all outputs a fixed size beyond it. The
         padding of `attention` depends on the widest row, and `sample` has scalars.
